@@ -123,8 +123,8 @@ def measure_calls(model: ModelSpec, options: argparse.Namespace) -> list[Row]:
         sizes = ",".join(size for size in options.sizes if size in model.sizes)
         asked = {"folder": str(model.path.parent), "model": model.name, "sizes": sizes, "threads": threads}
         cpus = available[:threads]
-        found = run_isolated("benchmarks.measure_calls", {**asked, "rounds": options.rounds}, cpus, LIMIT_S)
-        rows += [{"model": model.name, "threads": threads, **with_ratio(row)} for row in found]
+        measured = run_isolated("benchmarks.measure_calls", {**asked, "rounds": options.rounds}, cpus, LIMIT_S)
+        rows += [{"model": model.name, "threads": threads, **with_ratio(row)} for row in measured]
     return rows
 
 

@@ -56,8 +56,8 @@ def _limits(target: Target) -> dict[str, float | str]:
     }
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.3g}")
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 def _processor() -> str:

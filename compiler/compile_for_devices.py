@@ -127,7 +127,7 @@ def _kept_results(function: Function) -> frozenset[int]:
 
 def _local_outputs(function: Function, divided: Partition, program: Program) -> tuple[LocalOutput | None, ...]:
     """How each result of the function stays divided, None for those that are whole on each device."""
-    mesh, ordinals = divided.found.mesh, {symbol.name: index for index, symbol in enumerate(program.symbols)}
+    mesh, ordinals = divided.propagation.mesh, {symbol.name: index for index, symbol in enumerate(program.symbols)}
     return tuple(
         None
         if sharding.is_replicated

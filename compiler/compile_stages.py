@@ -102,7 +102,7 @@ def divide_segments(segments: Sequence[Segment], stages: Mapping[int, Stage]) ->
 def transfers_to(divided: Sequence[DividedSegment], target: int) -> list[Transfer]:
     """What a segment receives, in the order of its parameters."""
     devices = divided[target].stage.devices
-    found = []
+    transfers = []
     for value in divided[target].segment.received:
         source = next(index for index, each in enumerate(divided) if value in each.segment.sent)
         result, holders = divided[source].segment.sent.index(value), divided[source].stage.devices
@@ -112,8 +112,8 @@ def transfers_to(divided: Sequence[DividedSegment], target: int) -> list[Transfe
             ]
         else:
             pairs = list(zip(holders, devices, strict=True))
-        found.append(Transfer(source, result, target, tuple(pairs)))
-    return found
+        transfers.append(Transfer(source, result, target, tuple(pairs)))
+    return transfers
 
 
 def split_of(batch: Batch | NoBatch, stages: int, asked: int | None) -> Split | None:
@@ -149,15 +149,15 @@ def _report(
     divided: Sequence[DividedSegment], pipeline: Pipeline, artifacts: Sequence[Artifact], batch: Batch | NoBatch
 ) -> dict[str, JsonValue]:
     return {
-        "segments": [_told(each, made) for each, made in zip(divided, artifacts, strict=True)],
-        "transfers": [_told_transfer(divided, transfer) for transfer in pipeline.transfers],
+        "segments": [_segment_json(each, made) for each, made in zip(divided, artifacts, strict=True)],
+        "transfers": [_transfer_json(divided, transfer) for transfer in pipeline.transfers],
         "held_bytes": [_held_bytes(pipeline, artifacts, device) for device in range(pipeline.devices)],
         "microbatches": 1 if pipeline.split is None else pipeline.split.most,
         "batch": batch.symbol if isinstance(batch, Batch) else f"none: {batch.reason}",
     }
 
 
-def _told(divided: DividedSegment, artifact: Artifact) -> JsonValue:
+def _segment_json(divided: DividedSegment, artifact: Artifact) -> JsonValue:
     return {
         "stage": divided.stage.ordinal,
         "devices": list(divided.stage.devices),
@@ -168,11 +168,11 @@ def _told(divided: DividedSegment, artifact: Artifact) -> JsonValue:
     }
 
 
-def _told_transfer(divided: Sequence[DividedSegment], transfer: Transfer) -> JsonValue:
+def _transfer_json(divided: Sequence[DividedSegment], transfer: Transfer) -> JsonValue:
     """A transfer; `bytes` are those that each device receives, where sizes are known."""
     source, target = divided[transfer.source], divided[transfer.target]
     value, sharding = source.segment.sent[transfer.result], source.partition.results[transfer.result]
-    told: dict[str, JsonValue] = {
+    entry: dict[str, JsonValue] = {
         "from": source.stage.ordinal,
         "to": target.stage.ordinal,
         "pairs": [list(pair) for pair in transfer.pairs],
@@ -181,5 +181,5 @@ def _told_transfer(divided: Sequence[DividedSegment], transfer: Transfer) -> Jso
     if has_axes(value):
         shape = local_shape(value.shape, sharding, source.stage.mesh)
         nbytes = prod(shape, start=value.dtype.bits) // 8
-        told |= {"sharding": str(sharding), "bytes": nbytes if isinstance(nbytes, int) else str(nbytes)}
-    return told
+        entry |= {"sharding": str(sharding), "bytes": nbytes if isinstance(nbytes, int) else str(nbytes)}
+    return entry

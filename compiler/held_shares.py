@@ -17,7 +17,7 @@ __all__ = ["held_shares", "share_bytes"]
 
 def held_shares(divided: Partition, kept: Sequence[PackedShare]) -> tuple[tuple[np.ndarray, ...], ...]:
     """For each device the values of the last parameters of its plan, which are `kept`."""
-    mesh = divided.found.mesh
+    mesh = divided.propagation.mesh
     return tuple(
         tuple(packed(divided.shares[share.ordinal].of_device(mesh, device), share.layout) for share in kept)
         for device in range(mesh.devices)
@@ -26,7 +26,7 @@ def held_shares(divided: Partition, kept: Sequence[PackedShare]) -> tuple[tuple[
 
 def share_bytes(divided: Partition) -> list[JsonValue]:
     """For each device the bytes of its blocks of constants, before they are packed: blocks of one size."""
-    mesh = divided.found.mesh
+    mesh = divided.propagation.mesh
     sizes = (
         prod(known_sizes(local_shape(share.value.shape, share.sharding, mesh)), start=share.value.itemsize)
         for share in divided.shares

@@ -51,8 +51,8 @@ def find_all(
             message = "opset_imports and ir_version are for parts; a model says its own"
             raise InputError(message, code="versions-of-model")
         return inspect_loaded(_read(source, opset, allow_links=allow_links), within, brought).findings
-    except DiagnosedModelError as found:
-        return found.diagnostics
+    except DiagnosedModelError as refusal:
+        return refusal.diagnostics
     except ModelError as problem:
         return (error(problem.code, str(problem)),)
 
@@ -84,8 +84,8 @@ def inspect_loaded(
         findings = (*findings, *types.warnings, *types.unknown)
         programs = training_programs(checked, resolve_training(loaded, limits, operators))
         return Inspection((*findings, *binding_findings(programs)), checked, types)
-    except DiagnosedModelError as found:
-        return Inspection((*findings, *found.diagnostics), checked, types)
+    except DiagnosedModelError as refusal:
+        return Inspection((*findings, *refusal.diagnostics), checked, types)
     except ModelError as problem:
         return Inspection((*findings, error(problem.code, str(problem))), checked, types)
     except UnsupportedError as problem:

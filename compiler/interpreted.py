@@ -97,21 +97,21 @@ class InterpreterEngine:
 
 def function_signature(function: Function, frozen: Sequence[str] = ()) -> Signature:
     """What a call of the function must pass: every axis of an input binds a symbol, or is checked."""
-    numbers: dict[str, int] = {}
+    ordinals: dict[str, int] = {}
     bindings: list[Binding] = []
     later: list[tuple[int, int, Dim]] = []
     for slot, parameter in enumerate(function.body.parameters):
         for axis, dim in enumerate(_shape(parameter)):
             symbol = single_symbol(dim)
-            if symbol is not None and symbol not in numbers:
-                numbers[symbol] = len(numbers)
-                bindings.append(Binding(slot, axis, numbers[symbol]))
+            if symbol is not None and symbol not in ordinals:
+                ordinals[symbol] = len(ordinals)
+                bindings.append(Binding(slot, axis, ordinals[symbol]))
             else:
                 later.append((slot, axis, dim))
-    checks = [Check(slot, axis, render(dim, lambda name: f"s[{numbers[name]}]")) for slot, axis, dim in later]
+    checks = [Check(slot, axis, render(dim, lambda name: f"s[{ordinals[name]}]")) for slot, axis, dim in later]
     parameters, results = function.body.parameters, function.body.results
     signature = Signature(
-        tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in numbers),
+        tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in ordinals),
         tuple(_info(parameter.producer.name, parameter, function) for parameter in parameters),
         tuple(_info(name, result, function) for name, result in zip(function.result_names, results, strict=True)),
         tuple(bindings),

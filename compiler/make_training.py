@@ -70,8 +70,8 @@ def _settings(optimizer: str, settings: object) -> dict[str, AttributeValue]:
     """The attributes of the optimizer's operator that the caller chose."""
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError(f"settings is {settings!r}, expected a mapping from names", code="option-type")
-    found = schema(TRAINING, OPTIMIZERS[optimizer].operator, 1)
-    known = {} if found is None else found.attributes
+    definition = schema(TRAINING, OPTIMIZERS[optimizer].operator, 1)
+    known = {} if definition is None else definition.attributes
     chosen: dict[str, AttributeValue] = {}
     for name, value in (settings or {}).items():
         if name not in known:

@@ -58,8 +58,8 @@ def matrix_of(choice: Choice, graph: GraphProto, path: str) -> Wanted | None:
 
 def _constants(graph: GraphProto) -> set[str]:
     """The initializers, and what nodes make of them alone."""
-    found = {tensor.name for tensor in graph.initializer}
+    names = {tensor.name for tensor in graph.initializer}
     for node in graph.node:
-        if found.issuperset(filter(None, node.input)):
-            found.update(node.output)
-    return found
+        if names.issuperset(filter(None, node.input)):
+            names.update(node.output)
+    return names

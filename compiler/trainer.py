@@ -175,7 +175,7 @@ def _state_mapping(state: object, wanted: Mapping[str, object]) -> Mapping[str, 
 def _like(value: object, array: np.ndarray, what: str) -> np.ndarray:
     """The value as an array of the type of `array`."""
     expected = describe(array)
-    found = import_array(value, array.dtype, what, expected)
-    if found.shape != array.shape:
-        raise InputError(f"{what} is {describe(found)}, expected {expected}", code="state-shape")
-    return found
+    imported = import_array(value, array.dtype, what, expected)
+    if imported.shape != array.shape:
+        raise InputError(f"{what} is {describe(imported)}, expected {expected}", code="state-shape")
+    return imported

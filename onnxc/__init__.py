@@ -242,8 +242,8 @@ def load(
 
     Raises DeviceError where the file is damaged or made for another machine, InputError where there is none.
     """
-    found = importlib.import_module("onnxc.runtime.load")
-    executable: Executable = found.load(path, weights, threads, device=device, graphs=graphs, devices=devices)
+    module = importlib.import_module("onnxc.runtime.load")
+    executable: Executable = module.load(path, weights, threads, device=device, graphs=graphs, devices=devices)
     return executable
 
 
@@ -356,8 +356,10 @@ def diff(
 
     Raises InputError, ModelError, UnsupportedError; DeviceError where a runtime is not there, or fails.
     """
-    found: Comparison = importlib.import_module("onnxc.comparing.diff").diff(a, b, inputs, dims, shapes, seed, inner)
-    return found
+    comparison: Comparison = importlib.import_module("onnxc.comparing.diff").diff(
+        a, b, inputs, dims, shapes, seed, inner
+    )
+    return comparison
 
 
 def save_model(
@@ -525,10 +527,10 @@ def simulate(
 
     Raises ModelError, InputError, UnsupportedError.
     """
-    found: Simulation = importlib.import_module("onnxc.compiler.simulation.simulate").simulate_source(
+    simulation: Simulation = importlib.import_module("onnxc.compiler.simulation.simulate").simulate_source(
         model, network, dims, target, config, (tp, pp, dp), devices, microbatches, precision
     )
-    return found
+    return simulation
 
 
 def rename(
@@ -563,8 +565,10 @@ def schemas(operator: str, domain: str = "") -> "tuple[Schema, ...]":
 
     domain: the empty string is ai.onnx. The texts are on the page that `url` of a schema names.
     """
-    found: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(domain, operator)
-    return found
+    definitions: tuple[Schema, ...] = importlib.import_module("onnxc.compiler.frontend.schemas").versions_of(
+        domain, operator
+    )
+    return definitions
 
 
 def to_text(model: "ModelSource", form: str = "onnxtxt") -> str:

@@ -146,8 +146,8 @@ def _from_python(value: object, dtype: DType, what: str, expected: str) -> np.nd
         return array
     if array.size == 0:
         return array.astype(dtype)
-    found = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}.get(array.dtype.kind)
-    if found is None or found > _rank(dtype) or (found == 0) != (_rank(dtype) == 0):
+    order = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}.get(array.dtype.kind)
+    if order is None or order > _rank(dtype) or (order == 0) != (_rank(dtype) == 0):
         message = f"{what} is {describe(value)} of {dtype_name(array.dtype)}, expected {expected}"
         raise InputError(message, code="input-dtype")
     with np.errstate(all="ignore"):

@@ -138,8 +138,8 @@ class _Checker:
 
     def constant(self, constant: Constant) -> None:
         sizes, spec = constant.spec.shape, constant.spec
-        numbers = all(text.isdecimal() and len(text) <= _DIGITS_LIMIT for text in sizes)
-        self.expect(numbers, f"shape {[text[:_DIGITS_LIMIT] for text in sizes]}")
+        are_sizes = all(text.isdecimal() and len(text) <= _DIGITS_LIMIT for text in sizes)
+        self.expect(are_sizes, f"shape {[text[:_DIGITS_LIMIT] for text in sizes]}")
         self.array(constant.offset, spec.dtype, tuple(map(int, sizes)))
 
     def step(self, body: Body, step: Step, ranks: Ranks) -> None:
@@ -251,8 +251,8 @@ class _Checker:
 def is_size(text: str, symbols: int) -> bool:
     """Whether a text is one size, of a program with so many symbols."""
     try:
-        numbers = compile_sizes([text])([1] * symbols)
-        return len(numbers) == 1 and type(numbers[0]) is int
+        values = compile_sizes([text])([1] * symbols)
+        return len(values) == 1 and type(values[0]) is int
     except _MALFORMED:
         return False
 

@@ -37,7 +37,7 @@ _FEATURE_NAMES = {
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.dlclose.argtypes = [ctypes.c_void_p]
 
-_image_numbers = itertools.count()
+_image_ordinals = itertools.count()
 
 
 @cache
@@ -171,7 +171,7 @@ def _open_library(data: bytes | memoryview) -> ctypes.CDLL:
 
 def _unique_path(descriptor: int) -> str:
     """The descriptor's path in a spelling used once: for an equal one dlopen gives the library that it has already."""
-    spelling = "".join("/." if bit == "1" else "/" for bit in f"{next(_image_numbers):b}")
+    spelling = "".join("/." if bit == "1" else "/" for bit in f"{next(_image_ordinals):b}")
     return f"/proc/self/fd{spelling}/{descriptor}"
 
 

@@ -147,8 +147,8 @@ def _decode_attributes(value: JsonValue, path: str, depth: int) -> object:
 def _decode_attribute(value: JsonValue) -> JsonValue:
     """JSON has no infinities and no NaN: {"float": "nan"} says them; all other forms are `compile_attributes`'s."""
     if isinstance(value, Mapping):
-        number = value.get("float")
-        return float(number) if number in ("nan", "inf", "-inf") else dict(value)
+        text = value.get("float")
+        return float(text) if text in ("nan", "inf", "-inf") else dict(value)
     return [_decode_attribute(item) for item in value] if isinstance(value, list) else value
 
 

@@ -118,9 +118,9 @@ class ProgramEngine:
         if self.direct is None or self.direct.step.late:
             return None
         _, results = launch_orders(self.program.body, self.direct)
-        found, dtypes = self.direct.at(sizes), self.direct.dtypes
+        resolved, dtypes = self.direct.at(sizes), self.direct.dtypes
         wanted = zip(given, results, strict=True)
-        return [np.empty(found.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
+        return [np.empty(resolved.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
 
     def fast_call(self) -> FastFunction | None:
         """The call in straight-line code, where the program is one launch or none."""
@@ -151,24 +151,24 @@ class ProgramEngine:
         workspace: Workspace,
     ) -> Sequence["HostValue"]:
         if self.direct is not None and given is not None and not self.direct.step.late:
-            found = self.direct.at(sizes)
+            resolved = self.direct.at(sizes)
             order, results = launch_orders(self.program.body, self.direct)
             outputs = [given[results.index(k)] for k in range(len(results))]
-            if tuple(output.shape for output in outputs) == found.shapes:
-                self.direct.run(found, [*(as_array(values[k]) for k in order), *outputs], workspace)
+            if tuple(output.shape for output in outputs) == resolved.shapes:
+                self.direct.run(resolved, [*(as_array(values[k]) for k in order), *outputs], workspace)
                 return given
         return own_values(run_body(self.body, values, list(sizes), workspace), values)
 
     def _prepared_body(self, body: Body, launches: Mapping[Launch, NativeLaunch]) -> PreparedBody[Workspace]:
         weights = self.weights
-        around = ExecutionContext(
+        context = ExecutionContext(
             self.program.symbols,
             lambda constant: constant_view(weights, constant),
             lambda step: native_step(step, launches[step]),
             lambda tensors, _: stack_arrays(tensors),
             self.observed,
         )
-        return prepare_body(body, around, frozenset())
+        return prepare_body(body, context, frozenset())
 
     def _fast_call(self, body: Body, frame_words: int) -> FastCall | None:
         copied = _copied_results(body, self.weights)
@@ -201,28 +201,28 @@ def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:
 
 def launches_of(body: Body) -> list[Launch]:
     """All launches of a body and of the bodies inside it."""
-    found: list[Launch] = []
+    launches: list[Launch] = []
     for step in body.steps:
         match step:
             case Launch():
-                found.append(step)
+                launches.append(step)
             case If():
-                found += launches_of(step.then) + launches_of(step.otherwise)
+                launches += launches_of(step.then) + launches_of(step.otherwise)
             case While():
-                found += launches_of(step.body)
-    return found
+                launches += launches_of(step.body)
+    return launches
 
 
 def native_launches(
     body: Body, image: Image | None, symbol_count: int, locations: Sequence[str], faults: Sequence[Fault] = ()
 ) -> dict[Launch, NativeLaunch]:
     """The launches of a body in order, by their step; equal steps share one."""
-    found: dict[Launch, NativeLaunch] = {}
+    launches: dict[Launch, NativeLaunch] = {}
     for step in launches_of(body):
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        found[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations, faults)
-    return found
+        launches[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations, faults)
+    return launches
 
 
 def launch_orders(body: Body, launch: NativeLaunch) -> tuple[list[int], list[int]]:
@@ -248,12 +248,12 @@ def constant_view(weights: np.ndarray, constant: Constant) -> np.ndarray:
 
 def default_arrays(program: Program, weights: np.ndarray) -> dict[int, np.ndarray]:
     """The values of the inputs that a call may leave out, by number, as views of the weights."""
-    found: dict[int, np.ndarray] = {}
+    arrays: dict[int, np.ndarray] = {}
     for index, parameter in enumerate(program.inputs):
         shape = default_shape(parameter)
         if parameter.default is not None and shape is not None:
-            found[index] = weights_view(weights, parameter.default, DTYPES[parameter.dtype], shape)
-    return found
+            arrays[index] = weights_view(weights, parameter.default, DTYPES[parameter.dtype], shape)
+    return arrays
 
 
 def is_direct(body: Body) -> bool:

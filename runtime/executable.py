@@ -123,10 +123,10 @@ class Executable:
         arranged = self._signature.by_position_and_name(inputs, named)
         values = self._signature.import_values(arranged, self._defaults)
         call, sizes = partial(self, *inputs, **named), self._sizes_of(values)
-        found: Profile = profiler.profile_engine(engine, self._report, values, sizes, call, calls, warmup)
+        measured: Profile = profiler.profile_engine(engine, self._report, values, sizes, call, calls, warmup)
         if isinstance(self._report, Report):
-            self._report = measured_report(self._report, found)
-        return found
+            self._report = measured_report(self._report, measured)
+        return measured
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact that `onnxc.load` reads; the same bytes for the same model and options.

@@ -317,7 +317,7 @@ def attribute_sizes(attributes: Mapping[str, JsonValue]) -> tuple[SizeText, ...]
 
 
 @dataclass(frozen=True)
-class _SizeNumber:
+class _SizeValue:
     """The place of a size among the evaluated texts."""
 
     index: int
@@ -328,7 +328,7 @@ def _decode(value: JsonValue, texts: list[SizeText]) -> object:
         ((form, content),) = value.items()
         if form == "size" and isinstance(content, str):
             texts.append(content)
-            return _SizeNumber(len(texts) - 1)
+            return _SizeValue(len(texts) - 1)
         if form == "dtype" and isinstance(content, str):
             return numpy_dtype(content)
         if form == "array" and isinstance(content, Sequence):
@@ -344,7 +344,7 @@ def _decode(value: JsonValue, texts: list[SizeText]) -> object:
 
 
 def _resolve(value: object, sizes: Sequence[int]) -> object:
-    if isinstance(value, _SizeNumber):
+    if isinstance(value, _SizeValue):
         return sizes[value.index]
     if isinstance(value, tuple):
         return tuple(_resolve(item, sizes) for item in value)
@@ -367,5 +367,5 @@ def numpy_dtype(name: str) -> "np.dtype[np.generic]":
     """The NumPy counterpart of an element type by its IR name; ValueError for a name that is none."""
     if name not in _NUMPY_NAMES:
         raise ValueError(f"{name} is no element type")
-    found: np.dtype[np.generic] = np.dtype(_NUMPY_NAMES[name])
-    return found
+    dtype: np.dtype[np.generic] = np.dtype(_NUMPY_NAMES[name])
+    return dtype

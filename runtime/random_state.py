@@ -22,14 +22,14 @@ def seed_words(seed: object) -> np.ndarray:
     return words if words.any() else mixed_words(0)
 
 
-def mixed_words(*numbers: int) -> np.ndarray:
+def mixed_words(*integers: int) -> np.ndarray:
     """u32[2]: words that look random, of numbers of 64 bits; of one alone, other words for each.
 
     Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014, mix64.
     """
     mixed = 0
-    for number in numbers:
-        mixed = mixed + number + _NEXT & _LONG_WORD
+    for integer in integers:
+        mixed = mixed + integer + _NEXT & _LONG_WORD
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed = (mixed ^ mixed >> shift) * factor & _LONG_WORD
         mixed ^= mixed >> 31

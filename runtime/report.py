@@ -50,18 +50,18 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _cells(launch: Mapping[str, JsonValue]) -> tuple[str, ...]:
     measured = launch.get("measured")
-    told = measured if isinstance(measured, Mapping) else {}
+    entries = measured if isinstance(measured, Mapping) else {}
     return (
         str(launch.get("kind", "")),
         str(launch.get("algorithm", "")),
         str(launch.get("node", "")),
-        _number(launch.get("typical_flops")),
-        _number(launch.get("typical_bytes")),
-        _number(launch.get("seconds"), 1e6),
-        _number(told.get("seconds"), 1e6),
-        _number(told.get("roofline_share")),
+        _formatted(launch.get("typical_flops")),
+        _formatted(launch.get("typical_bytes")),
+        _formatted(launch.get("seconds"), 1e6),
+        _formatted(entries.get("seconds"), 1e6),
+        _formatted(entries.get("roofline_share")),
     )
 
 
-def _number(value: JsonValue, factor: float = 1) -> str:
+def _formatted(value: JsonValue, factor: float = 1) -> str:
     return f"{value * factor:.4g}" if isinstance(value, int | float) else ""

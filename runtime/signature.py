@@ -146,8 +146,8 @@ class Signature:
         if missing:
             names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
-        found = tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
-        return (*found, defaults[len(self.inputs)]) if self.draws else found
+        imported = tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
+        return (*imported, defaults[len(self.inputs)]) if self.draws else imported
 
     def with_seed(self, seed: object, defaults: Mapping[int, np.ndarray]) -> Mapping[int, np.ndarray]:
         """The defaults of a call with this seed, None for none; a program that draws nothing has no use for it."""
@@ -165,10 +165,10 @@ class Signature:
             return defaults.get(index)
         what = f'input "{info.name}"'
         if info.dtype is None:
-            found = import_value(value, info.text, what)
-            if isinstance(found, SparseTensor):
-                _expect_rank(found, info)
-            return found
+            imported = import_value(value, info.text, what)
+            if isinstance(imported, SparseTensor):
+                _expect_rank(imported, info)
+            return imported
         array = import_tensor(value, info.dtype, what, info.text)
         _expect_rank(array, info)
         return array
@@ -239,9 +239,9 @@ def _expect_rank(value: np.ndarray | DeviceValue | SparseTensor, info: TensorInf
 def program_signature(program: Program, frozen: Iterable[str] = ()) -> Signature:
     """The signature of a program: its inputs and outputs, with the sizes that its body binds and checks."""
     body = program.body
-    numbers = {slot: index for index, slot in enumerate(body.parameters)}
-    bindings = tuple(Binding(numbers[binding.slot], binding.axis, binding.symbol) for binding in body.bindings)
-    checks = tuple(Check(numbers[check.slot], check.axis, check.size) for check in body.checks)
+    indices = {slot: index for index, slot in enumerate(body.parameters)}
+    bindings = tuple(Binding(indices[binding.slot], binding.axis, binding.symbol) for binding in body.bindings)
+    checks = tuple(Check(indices[check.slot], check.axis, check.size) for check in body.checks)
     inputs, outputs = (tuple(map(tensor_info, side)) for side in (program.inputs, program.outputs))
     return Signature(program.symbols, inputs, outputs, bindings, checks, tuple(frozen))
 
@@ -255,8 +255,8 @@ def first_inputs(signature: Signature, count: int) -> Signature:
 
 def without_random_state(signature: Signature) -> Signature:
     """The signature whose last input is none of the model's, if it is the random state."""
-    found = [(info.name, info.shape, info.optional) for info in signature.inputs[-1:]]
-    if found != [(RANDOM_STATE, (2,), True)]:
+    last = [(info.name, info.shape, info.optional) for info in signature.inputs[-1:]]
+    if last != [(RANDOM_STATE, (2,), True)]:
         return signature
     return replace(first_inputs(signature, len(signature.inputs) - 1), draws=True)
 

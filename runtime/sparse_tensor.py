@@ -24,8 +24,8 @@ class SparseTensor:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the elements."""
-        found: np.dtype[np.generic] = self.values.dtype
-        return found
+        result: np.dtype[np.generic] = self.values.dtype
+        return result
 
 
 class SparseIndexError(ValueError):

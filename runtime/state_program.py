@@ -76,9 +76,9 @@ class StateProgram:
         Raises InputError for inputs that do not fit, or where a new value has another shape than its variable.
         """
         given = [variables.spare[keys[0]] if keys else None for _, keys in self._results]
-        found = self.executable.call_into(self._inputs(variables, feed, random_words), given)
+        outputs = self.executable.call_into(self._inputs(variables, feed, random_words), given)
         shown: dict[str, SlotValue] = {}
-        for (name, keys), value in zip(self._results, found, strict=True):
+        for (name, keys), value in zip(self._results, outputs, strict=True):
             if not keys:
                 shown[name] = value
             for key in keys:

@@ -109,16 +109,16 @@ class PreparedBody(Generic[W]):
     steps: tuple[RunStep[W], ...]
 
 
-def prepare_body(body: Body, around: ExecutionContext[W], known: frozenset[int]) -> PreparedBody[W]:
+def prepare_body(body: Body, context: ExecutionContext[W], known: frozenset[int]) -> PreparedBody[W]:
     """The body ready to run; `known` are the symbols that have a value when it starts."""
     template: Slots = [None] * body.slots
     for constant in body.constants:
-        template[constant.slot] = around.constant(constant)
+        template[constant.slot] = context.constant(constant)
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
-        run = _prepare_step(step, around, known)
-        steps.append(run if around.observed is None else around.observed(step, run))
+        run = _prepare_step(step, context, known)
+        steps.append(run if context.observed is None else context.observed(step, run))
         known |= _bound_by(step)
     bind = _prepare_parameters(body.parameters, body.bindings, body.checks)
     return PreparedBody(template, body.parameters, body.results, bind, tuple(steps))
@@ -162,35 +162,35 @@ def weights_view(weights: np.ndarray, offset: int, dtype: DType, shape: tuple[in
     return array
 
 
-def _prepare_step(step: Step, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
+def _prepare_step(step: Step, context: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
     match step:
         case Launch():
-            return around.prepare_launch(step)
+            return context.prepare_launch(step)
         case Host():
-            exchange = None if around.exchange is None else around.exchange(step)
+            exchange = None if context.exchange is None else context.exchange(step)
             return _prepare_host(step, known) if exchange is None else exchange
         case BindSizes():
-            return _prepare_bind_sizes(step, around.symbols)
+            return _prepare_bind_sizes(step, context.symbols)
         case Guard():
             return _prepare_guard(step)
         case If():
-            return _prepare_if(step, around, known)
+            return _prepare_if(step, context, known)
         case While():
-            return _prepare_while(step, around, known)
+            return _prepare_while(step, context, known)
         case Release():
             return _prepare_release(step)
 
 
 def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
     """The launch as a step on the host: outputs are new arrays, and what it has bound are symbols of later steps."""
-    early, late = ([step.outputs[k] for k in numbers] for numbers in (launch.early, step.late))
+    early, late = ([step.outputs[k] for k in ordinals] for ordinals in (launch.early, step.late))
 
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
         outputs = launch.new_outputs(sizes)
         inputs = [_ready(slots[slot]) for slot in step.inputs]
         launch.run(sizes, (*inputs, *outputs), workspace)
-        for symbol, value in launch.found_symbols(workspace).items():
+        for symbol, value in launch.bound_symbols(workspace).items():
             symbols[symbol] = value
         _put(slots, early, outputs)
         _put(slots, late, launch.late_outputs(symbols, workspace))
@@ -284,8 +284,8 @@ def _prepare_guard(step: Guard) -> RunStep[W]:
     return lambda slots, symbols, workspace: check(symbols)
 
 
-def _prepare_if(step: If, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
-    then, otherwise = (prepare_body(body, around, known) for body in (step.then, step.otherwise))
+def _prepare_if(step: If, context: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
+    then, otherwise = (prepare_body(body, context, known) for body in (step.then, step.otherwise))
     bindings = _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
@@ -297,8 +297,8 @@ def _prepare_if(step: If, around: ExecutionContext[W], known: frozenset[int]) ->
     return run
 
 
-def _prepare_while(step: While, around: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
-    body, carried_count = prepare_body(step.body, around, known), len(step.carried)
+def _prepare_while(step: While, context: ExecutionContext[W], known: frozenset[int]) -> RunStep[W]:
+    body, carried_count = prepare_body(step.body, context, known), len(step.carried)
     bindings = _new_bindings(step.bindings, known | {step.trip_symbol})
     empty_scans = [_prepare_empty_scan(spec, known) for spec in step.scans]
 
@@ -321,7 +321,7 @@ def _prepare_while(step: While, around: ExecutionContext[W], known: frozenset[in
         except InputError as problem:
             raise located(problem, step.location) from None
         stacked = [
-            around.stack(s, workspace) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)
+            context.stack(s, workspace) if s else empty(symbols) for s, empty in zip(scans, empty_scans, strict=True)
         ]
         _put(slots, step.outputs, [*carried, *stacked])
         _bind(bindings, slots, symbols)
@@ -348,15 +348,15 @@ def _prepare_parameters(
     parameters: Sequence[int], bindings: Sequence[Binding], checks: Sequence[Check]
 ) -> Callable[[Sequence["SlotValue"], Symbols], Symbols]:
     """How the arguments of a nested body make its symbols from those around it."""
-    numbers = {slot: index for index, slot in enumerate(parameters)}
+    ordinals = {slot: index for index, slot in enumerate(parameters)}
     sizes = compile_sizes([check.size for check in checks])
 
     def bind(arguments: Sequence["SlotValue"], outer: Symbols) -> Symbols:
         symbols = outer.copy()
         for binding in bindings:
-            symbols[binding.symbol] = shape_of(arguments[numbers[binding.slot]])[binding.axis]
+            symbols[binding.symbol] = shape_of(arguments[ordinals[binding.slot]])[binding.axis]
         for check, size in zip(checks, sizes(symbols), strict=True):
-            shape = shape_of(arguments[numbers[check.slot]])
+            shape = shape_of(arguments[ordinals[check.slot]])
             if shape[check.axis] != size:
                 message = f"axis {check.axis} of a value in a subgraph is {shape[check.axis]}, expected {size}"
                 raise InputError(message, code="sizes-disagree")
@@ -365,9 +365,9 @@ def _prepare_parameters(
     return bind
 
 
-def _put(slots: Slots, places: Sequence[int], values: Sequence["SlotValue"]) -> None:
-    for place, value in zip(places, values, strict=True):
-        slots[place] = value
+def _put(slots: Slots, ordinals: Sequence[int], values: Sequence["SlotValue"]) -> None:
+    for ordinal, value in zip(ordinals, values, strict=True):
+        slots[ordinal] = value
 
 
 def _ready(value: "SlotValue") -> np.ndarray:

@@ -23,11 +23,11 @@ def decode_texts(weights: np.ndarray, offset: int, shape: tuple[int, ...]) -> np
     start = offset + LENGTH_BYTES
     length = int.from_bytes(weights[offset:start].tobytes(), "little")
     try:
-        found = json.loads(weights[start : start + length].tobytes())
-        if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        decoded = json.loads(weights[start : start + length].tobytes())
+        if not isinstance(decoded, list) or not all(isinstance(text, str) for text in decoded):
             raise ValueError("no list of texts")
-        array = np.empty(len(found), object)
-        array[:] = found
+        array = np.empty(len(decoded), object)
+        array[:] = decoded
         return array.reshape(shape)
     except (ValueError, RecursionError) as problem:
         raise DeviceError(

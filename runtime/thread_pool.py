@@ -139,8 +139,8 @@ def _control_group_processors(root: Path, membership: Path) -> float | None:
     """
     quotas = []
     for line in (_text(membership) or "").splitlines():
-        number, controllers, path = line.split(":", 2)
-        if number == "0" and not controllers:
+        hierarchy, controllers, path = line.split(":", 2)
+        if hierarchy == "0" and not controllers:
             base = root
         elif "cpu" in controllers.split(","):
             base = root / "cpu"

@@ -121,9 +121,9 @@ def _import_sparse(value: object, dtype: DType, text: str, what: str) -> SparseT
 def _import_inner(value: object, text: str, what: str) -> "HostValue":
     """A value inside of another. Code relies on its sizes, which are numbers there, or each free for itself."""
     imported = import_value(value, text, what)
-    told = _SIZES.search(text)
-    if isinstance(imported, np.ndarray | SparseTensor) and told:
-        sizes = told[1].split(", ") if told[1] else []
+    match = _SIZES.search(text)
+    if isinstance(imported, np.ndarray | SparseTensor) and match:
+        sizes = match[1].split(", ") if match[1] else []
         pairs = zip(sizes, imported.shape, strict=False)
         rank = len(imported.shape)
         if len(sizes) != rank or any(size.isdigit() and int(size) != own for size, own in pairs):

@@ -120,14 +120,14 @@ class Bench:
     def interleaved(self, works: Mapping[str, Work]) -> dict[str, float]:
         """The median time of each, measured in turns, so that the clocks of the device are the same for all."""
         graphs = {name: self._repeated(work) for name, work in works.items()}
-        found: dict[str, list[float]] = {name: [] for name in works}
+        samples: dict[str, list[float]] = {name: [] for name in works}
         for _ in range(self.rounds):
             for name, (graph, repeats) in graphs.items():
-                found[name].append(self.elapsed(lambda graph=graph: self._replay(graph)) / repeats)  # type: ignore[misc]
+                samples[name].append(self.elapsed(lambda graph=graph: self._replay(graph)) / repeats)  # type: ignore[misc]
         self.synchronize()
         for graph, _ in graphs.values():
             self.driver.call("to end a benchmark", "cuGraphExecDestroy", graph)
-        return {name: statistics.median(times) for name, times in found.items()}
+        return {name: statistics.median(times) for name, times in samples.items()}
 
     def elapsed(self, enqueue: Callable[[], None]) -> float:
         """The seconds between two events around what is enqueued on our stream."""

@@ -135,22 +135,22 @@ def _step_seconds(bench: Bench) -> float:
 
 def entry_of(bench: Bench, rows: Sequence[Row]) -> dict[str, object]:
     """The entry of the table for the architecture. Raises LookupError where something was not measured."""
-    found = {str(row["name"]): row for row in rows if "error" not in row}
-    products = [row for name, row in found.items() if name.startswith("product")]
+    by_name = {str(row["name"]): row for row in rows if "error" not in row}
+    products = [row for name, row in by_name.items() if name.startswith("product")]
     shares = [float(str(row["share_of_peak"])) for row in products]
     if not shares:
         raise LookupError("no product was measured")
-    bare, kept = found["bare launches"], cost_model(bench.target).calibration
-    copied = float(str(found["copy"]["bytes_per_second"]))
+    bare, kept = by_name["bare launches"], cost_model(bench.target).calibration
+    copied = float(str(by_name["copy"]["bytes_per_second"]))
     return {
         "measured_on": bench.device.properties.name,
         "bandwidth": round(copied / bench.card.bandwidth, 3),
         "peak": round(max(shares), 3),
-        "launch_seconds": _rounded(found["launches"]["native_seconds"]),
+        "launch_seconds": _rounded(by_name["launches"]["native_seconds"]),
         "graph_launch_seconds": _rounded(bare["empty_seconds"]),
         "start_seconds": _rounded(max(0.0, float(str(bare["one_load_seconds"])) - float(str(bare["empty_seconds"])))),
-        "step_seconds": _rounded(found["chain of loads"]["step_seconds"]),
-        "l2_ratio": round(float(str(found["reads out of the cache"]["bytes_per_second"])) / copied, 2),
+        "step_seconds": _rounded(by_name["chain of loads"]["step_seconds"]),
+        "l2_ratio": round(float(str(by_name["reads out of the cache"]["bytes_per_second"])) / copied, 2),
         # These two follow from the times of tiles (fit_costs.py); until then they stay.
         "iteration_bytes": kept.iteration_bytes,
         "narrow_share": kept.narrow_share,

@@ -34,10 +34,10 @@ def _nvidia_smi(program: str) -> list[str]:
 
 
 def _packages() -> Row:
-    found: Row = {}
+    versions: Row = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            versions[name] = None
+    return versions

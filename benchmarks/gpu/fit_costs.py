@@ -77,22 +77,22 @@ def fitted(card: Card, calibration: Calibration, measured: Sequence[Measured]) -
     return best
 
 
-def ranked_first(card: Card, calibration: Calibration, found: Measured) -> Candidate:
+def ranked_first(card: Card, calibration: Calibration, case: Measured) -> Candidate:
     """The candidate that the cost model takes under a calibration."""
     model = CostModel(card, calibration)
-    return min(found.tried, key=lambda candidate: _expected(found.products, candidate, model))
+    return min(case.tried, key=lambda candidate: _expected(case.products, candidate, model))
 
 
 def decisions(card: Card, calibration: Calibration, measured: Sequence[Measured]) -> list[Row]:
     """What each product would be computed by, with what that gains over the tile that was chosen before."""
     rows: list[Row] = []
-    for found in measured:
-        now = ranked_first(card, calibration, found)
+    for case in measured:
+        now = ranked_first(card, calibration, case)
         rows.append(
             {
-                "name": found.name, "was": found.chosen.schedule, "now": now.schedule,
-                "fastest": found.fastest.schedule, "gain": found.chosen.seconds / now.seconds,
-                "left": now.seconds / found.fastest.seconds,
+                "name": case.name, "was": case.chosen.schedule, "now": now.schedule,
+                "fastest": case.fastest.schedule, "gain": case.chosen.seconds / now.seconds,
+                "left": now.seconds / case.fastest.seconds,
             }
         )  # fmt: skip
     return rows
@@ -102,11 +102,11 @@ def _loss(card: Card, calibration: Calibration, measured: Sequence[Measured]) ->
     """The mean of what the first of each ranking loses, in logarithms, and a little of how wrong the times are."""
     model = CostModel(card, calibration)
     total = 0.0
-    for found in measured:
-        expected = [_expected(found.products, candidate, model) for candidate in found.tried]
-        first = found.tried[expected.index(min(expected))]
-        wrong = [abs(math.log(x / y.seconds)) for x, y in zip(expected, found.tried, strict=True)]
-        total += math.log(first.seconds / found.fastest.seconds) + _TIME_WEIGHT * sum(wrong) / len(wrong)
+    for case in measured:
+        expected = [_expected(case.products, candidate, model) for candidate in case.tried]
+        first = case.tried[expected.index(min(expected))]
+        wrong = [abs(math.log(x / y.seconds)) for x, y in zip(expected, case.tried, strict=True)]
+        total += math.log(first.seconds / case.fastest.seconds) + _TIME_WEIGHT * sum(wrong) / len(wrong)
     return total / len(measured)
 
 

@@ -104,8 +104,8 @@ def table_of(rows: Sequence[HostCost]) -> str:
     lines = [head, ["---"] * len(head)]
     for row in rows:
         counts = [f"{row.watched[label]:.2f}" for label in WATCHED.values()]
-        numbers = [row.inputs, row.outputs, row.launches, f"{row.same_us:.0f}", f"{row.growing_us:.0f}"]
-        lines.append([row.model, *map(str, numbers), *counts])
+        cells = [row.inputs, row.outputs, row.launches, f"{row.same_us:.0f}", f"{row.growing_us:.0f}"]
+        lines.append([row.model, *map(str, cells), *counts])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -76,8 +76,8 @@ def distribution(rows: Sequence[Row]) -> dict[str, str]:
         if row.get("bound"):
             shares.setdefault(str(row["name"]).rpartition("/")[2], []).append(_share(row))
     return {
-        dtype: f"{min(found):.2g}, {float(np.median(found)):.2g}, {max(found):.2g} of the bound ({len(found)})"
-        for dtype, found in shares.items()
+        dtype: f"{min(values):.2g}, {float(np.median(values)):.2g}, {max(values):.2g} of the bound ({len(values)})"
+        for dtype, values in shares.items()
     }
 
 
@@ -101,25 +101,25 @@ def module_of(name: str, dtype: str, types: Sequence[str] | None = None) -> Modu
 def draw(module: Module, sizes: Mapping[str, int], seed: int = 0) -> list[np.ndarray]:
     """Inputs of a module: normal numbers, or small indices."""
     rng = np.random.default_rng(seed)
-    found = []
+    drawn = []
     for value in module.main.body.parameters:
         shape = [evaluate(dim, sizes) for dim in value.shape]
         if value.dtype.is_float:
             # A drawn block is repeated: large arrays would take longer to draw than to multiply.
             block = rng.standard_normal(min(int(np.prod(shape)), 1 << 20), np.float32).astype(value.dtype.numpy)
-            found.append(np.resize(block, shape))
+            drawn.append(np.resize(block, shape))
         else:
-            found.append(rng.integers(0, INDEX_LIMIT, shape).astype(value.dtype.numpy))
-    return found
+            drawn.append(rng.integers(0, INDEX_LIMIT, shape).astype(value.dtype.numpy))
+    return drawn
 
 
-def worst_error(found: np.ndarray, wanted: np.ndarray) -> float:
+def worst_error(actual: np.ndarray, wanted: np.ndarray) -> float:
     """The largest difference as a part of the largest magnitude; infinite where NaN or infinities differ."""
-    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype), (found.shape, found.dtype, wanted.dtype)
+    assert (actual.shape, actual.dtype) == (wanted.shape, wanted.dtype), (actual.shape, actual.dtype, wanted.dtype)
     if not wanted.size:
         return 0.0
     wide = np.float64 if wanted.dtype.kind != "b" else np.int64
-    x, y = found.astype(wide), wanted.astype(wide)
+    x, y = actual.astype(wide), wanted.astype(wide)
     finite = np.isfinite(y)
     if not np.array_equal(x[~finite], y[~finite], equal_nan=True) or not np.isfinite(x[finite]).all():
         return float("inf")
@@ -129,8 +129,8 @@ def worst_error(found: np.ndarray, wanted: np.ndarray) -> float:
 def value_row(bench: Bench, name: str, dtype: str) -> Row:
     """The largest error of a kind in an element type on the device, and whether it is within the bound."""
     module, inputs, runner = _prepared(bench, name, dtype)
-    found, meant, exact = runner.results(), _meaning(module, inputs), _exact(name, inputs)
-    errors, bounds = zip(*map(_error_and_bound, found, meant, exact), strict=True)
+    actual, meant, exact = runner.results(), _meaning(module, inputs), _exact(name, inputs)
+    errors, bounds = zip(*map(_error_and_bound, actual, meant, exact), strict=True)
     is_ok = all(error <= bound for error, bound in zip(errors, bounds, strict=True))
     return {"error_ratio": max(errors), "bound": max(bounds), "ok": is_ok, "launches": runner.launch_count}
 
@@ -147,17 +147,17 @@ def _prepared(bench: Bench, name: str, dtype: str) -> tuple[Module, list[np.ndar
     return module, inputs, PlanRunner(bench, module, inputs)
 
 
-def _error_and_bound(found: np.ndarray, meant: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
+def _error_and_bound(actual: np.ndarray, meant: np.ndarray, exact: np.ndarray) -> tuple[float, float]:
     """The error of a result, and what it may be; integers have to be those that the element type means."""
     dtype = _ir_name(meant.dtype)
     if dtype not in FLOORS:
-        return worst_error(found, meant), 0.0
+        return worst_error(actual, meant), 0.0
     right = exact.astype(np.float64)
     lost = worst_error(meant.astype(np.float64), right)
     # Where the type overflows, what it means is right.
     if not np.isfinite(lost):
-        return worst_error(found, meant), FLOORS[dtype]
-    return worst_error(found.astype(np.float64), right), max(FLOORS[dtype], ALLOWED * lost)
+        return worst_error(actual, meant), FLOORS[dtype]
+    return worst_error(actual.astype(np.float64), right), max(FLOORS[dtype], ALLOWED * lost)
 
 
 def _exact(name: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

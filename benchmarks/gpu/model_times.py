@@ -39,15 +39,15 @@ def launch_profiles(bench: Bench) -> Iterator[Row]:
 
 def interleaved_calls(bench: Bench, calls: Mapping[str, Call]) -> dict[str, float]:
     """The median seconds of a call of each, several in a row, in turns."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    durations: dict[str, list[float]] = {name: [] for name in calls}
     count = CALLS[bench.size]
     for call in calls.values():
         for _ in range(WARM_CALLS):
             call()
     for _ in range(bench.rounds):
         for name, call in calls.items():
-            found[name].append(bench.elapsed(lambda call=call: [call() for _ in range(count)] and None) / count)  # type: ignore[misc]
-    return {name: float(np.median(times)) for name, times in found.items()}
+            durations[name].append(bench.elapsed(lambda call=call: [call() for _ in range(count)] and None) / count)  # type: ignore[misc]
+    return {name: float(np.median(times)) for name, times in durations.items()}
 
 
 def _cases(bench: Bench) -> list[tuple[str, PackedModel, str]]:
@@ -87,13 +87,13 @@ def _beside_expected(executable: Executable, measured: Sequence[float]) -> list[
     """
     report = executable.report()
     assert isinstance(report, Mapping)
-    told = [(launch, step) for launch in report["launches"] for step in launch["steps"] if step["is_typical"]]
-    if len(told) != len(measured):
+    typical = [(launch, step) for launch in report["launches"] for step in launch["steps"] if step["is_typical"]]
+    if len(typical) != len(measured):
         return [{"seconds": seconds} for seconds in measured]
     return [
         {"seconds": seconds, "kernel": step["kernel"], "kind": launch["kind"], "ops": launch["ops"],
          "expected_seconds": launch["seconds"] / launch["launches"], "bound": launch["bound"]}
-        for seconds, (launch, step) in zip(measured, told, strict=True)
+        for seconds, (launch, step) in zip(measured, typical, strict=True)
     ]  # fmt: skip
 
 
@@ -118,12 +118,12 @@ class _LaunchProfiler:
     def seconds(self) -> list[float]:
         """The seconds of each launch, all being done."""
         took = ctypes.c_float()
-        found = []
+        times = []
         for begin, end in self._events:
             self._call("cuEventSynchronize", end)
             self._call("cuEventElapsedTime", ctypes.byref(took), begin, end)
-            found.append(took.value * 1e-3)
-        return found
+            times.append(took.value * 1e-3)
+        return times
 
     def _launch(self, config: int, function: int, parameters: int, extra: int | None) -> int:
         (stream,) = struct.unpack("<Q", ctypes.string_at(config + _STREAM_OFFSET, 8))

@@ -66,8 +66,8 @@ class Pack:
 
     def __init__(self, path: Path) -> None:
         self.path, self._zip = path, zipfile.ZipFile(path)
-        found = json.loads(self._zip.read(INDEX))
-        self.index = PackIndex(**{**found, "models": tuple(map(_model, found["models"]))})
+        index = json.loads(self._zip.read(INDEX))
+        self.index = PackIndex(**{**index, "models": tuple(map(_model, index["models"]))})
 
     def kernels(self, sources: Sequence[KernelSource]) -> list[DeviceKernel]:
         """The kernel of each source; LookupError where one is not in the pack."""
@@ -89,11 +89,11 @@ class Pack:
     def feeds(self, model: PackedModel) -> list[Feed]:
         """Inputs and outputs of a model whose values are checked."""
         with np.load(io.BytesIO(self._zip.read(f"models/{model.name}.npz"))) as arrays:
-            found: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
+            feeds: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
             for key in arrays.files:
                 ordinal, side, name = key.split("|", 2)
-                found.setdefault(int(ordinal), ({}, {}))[side == "out"][name] = arrays[key]
-        return [found[ordinal] for ordinal in sorted(found)]
+                feeds.setdefault(int(ordinal), ({}, {}))[side == "out"][name] = arrays[key]
+        return [feeds[ordinal] for ordinal in sorted(feeds)]
 
     def _kernel(self, key: str, text: str) -> DeviceKernel:
         try:

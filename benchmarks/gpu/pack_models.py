@@ -71,7 +71,7 @@ def checked_models(
     choice: Choice, architecture: str, compile_kernels: CompileKernels
 ) -> tuple[list[Emitted], dict[str, list[Feed]]]:
     """Artifacts of the models whose values are checked, with inputs and right outputs of each."""
-    found: list[Emitted] = []
+    models: list[Emitted] = []
     feeds: dict[str, list[Feed]] = {}
     for name in choice.checked:
         built = CHECKED[name]("dynamo")
@@ -80,8 +80,8 @@ def checked_models(
         feeds[name] = _with_outputs(onnxc.compile(source, threads=1), given)
         for precision in choice.precisions:
             model = PackedModel(name, precision, bound=_bound(source, precision, feeds[name]))
-            found.append((model, _compiled(source, precision, architecture, compile_kernels)))
-    return found, feeds
+            models.append((model, _compiled(source, precision, architecture, compile_kernels)))
+    return models, feeds
 
 
 def skeletons(
@@ -138,7 +138,7 @@ def official_models(
     cases: Sequence[Case], architecture: str, compile_kernels: CompileKernels
 ) -> tuple[list[Emitted], dict[str, list[Feed]]]:
     """Cases as models in f32 whose values are checked: those of tensors of numbers that are not drawn."""
-    found: list[Emitted] = []
+    models: list[Emitted] = []
     feeds: dict[str, list[Feed]] = {}
     for case in cases:
         model, data = case.load()
@@ -151,8 +151,8 @@ def official_models(
             continue
         packed = PackedModel(f"case_{case.name}", "fp32", bound=max(_FLOORS["fp32"], case.rtol))
         feeds[packed.name] = given
-        found.append((packed, artifact))
-    return found, feeds
+        models.append((packed, artifact))
+    return models, feeds
 
 
 def _named(graph: GraphProto, inputs: Sequence[object], outputs: Sequence[object]) -> Feed:

@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module
-from onnxc.compiler.planning.kernel_plan import Buffer as Place
+from onnxc.compiler.planning.kernel_plan import Buffer as PlanBuffer
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.compiler.planning.schedules import Schedule
 from onnxc.runtime.addresses import WORD_BYTES
@@ -117,8 +117,8 @@ class PlanRunner:
     def results(self) -> list[np.ndarray]:
         """The results of one run, in the order of the segment's outputs."""
         self.enqueue(self.bench.stream)
-        found = zip(self._outputs, self._shapes, self._dtypes, strict=True)
-        by_value = dict(zip(self._segment.outputs, (self.bench.downloaded(*output) for output in found), strict=True))
+        outputs = zip(self._outputs, self._shapes, self._dtypes, strict=True)
+        by_value = dict(zip(self._segment.outputs, (self.bench.downloaded(*output) for output in outputs), strict=True))
         return [by_value[value] for value in self.plan.function.body.results]
 
     def _launch(self, launch: Launch) -> list[_Configured]:
@@ -126,7 +126,7 @@ class PlanRunner:
         code, kernel = self.codes[variant.kernel], self.plan.kernels[variant.kernel]
         own = dict(zip(kernel.symbols, (evaluate(size, self.symbols) for size in variant.sizes), strict=True))
         scratch = 0 if launch.scratch is None else self._address(launch.scratch)
-        found = []
+        addresses = []
         for step in code.steps:
             grid = [evaluate(size, own) for size in step.grid]
             if min(grid) > 0:
@@ -137,8 +137,8 @@ class PlanRunner:
                 if kernel.scratch_bytes:
                     self._kept.append(memory := self.bench.buffer(kernel.scratch_bytes * prod(grid)))
                     own_memory = memory.address
-                found.append(_configured(kernel, function, grid, [*words, own_memory], self._kept))
-        return found
+                addresses.append(_configured(kernel, function, grid, [*words, own_memory], self._kept))
+        return addresses
 
     def _word(self, argument: Argument, launch: Launch, own: Mapping[str, int], scratch: int) -> int:
         match argument.kind:
@@ -154,15 +154,15 @@ class PlanRunner:
                 return 0
         return evaluate(argument.value, own)
 
-    def _address(self, place: Place) -> int:
-        match place.kind:
+    def _address(self, buffer: PlanBuffer) -> int:
+        match buffer.kind:
             case "input":
-                return self._inputs[place.index].address
+                return self._inputs[buffer.index].address
             case "output":
-                return self._outputs[place.index].address
+                return self._outputs[buffer.index].address
             case "weight":
-                return self._weights[place.index].address
-        return self._arena.address + evaluate(place.offset, self.symbols)
+                return self._weights[buffer.index].address
+        return self._arena.address + evaluate(buffer.offset, self.symbols)
 
 
 def _configured(
@@ -193,10 +193,10 @@ def _enqueue(driver: Driver, configured: _Configured, stream: int) -> None:
 
 def _symbols(module: Module, inputs: Sequence[np.ndarray]) -> dict[str, int]:
     """The sizes that the inputs decide."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for value, array in zip(module.main.body.parameters, inputs, strict=True):
         for dim, size in zip(value.shape, array.shape, strict=True):
             symbol = single_symbol(dim)
             if symbol is not None:
-                found.setdefault(symbol, size)
-    return found
+                values.setdefault(symbol, size)
+    return values

@@ -15,7 +15,7 @@ __all__ = ["racecheck"]
 # What pipelines in shared memory comes first: only they have what could race.
 FIRST = ("contraction", "contraction_blocks", "convolution", "attention", "softmax", "transpose", "scan")
 
-FOUND = 9
+HAZARDS = 9
 """The exit code that stands for a race."""
 
 LIMIT_S = 40
@@ -36,9 +36,9 @@ def racecheck(bench: Bench) -> Iterator[Row]:
 
 
 def _row(tool: str, pack: str, name: str, dtype: str) -> Row:
-    command = [tool, "--tool", "racecheck", "--error-exitcode", str(FOUND), sys.executable, "-c", _PROCESS]
+    command = [tool, "--tool", "racecheck", "--error-exitcode", str(HAZARDS), sys.executable, "-c", _PROCESS]
     done = subprocess.run([*command, pack, name, dtype], capture_output=True, text=True, check=False, timeout=LIMIT_S)
-    if done.returncode not in (0, FOUND):
+    if done.returncode not in (0, HAZARDS):
         raise ChildProcessError(f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}")
     hazards = [line for line in done.stdout.splitlines() if "hazard" in line.lower()][:3]
     return {"ok": done.returncode == 0, **({"hazards": hazards} if hazards else {})}

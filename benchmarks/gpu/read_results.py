@@ -37,13 +37,13 @@ def main() -> int:
     """Prints what follows; 1 where the results have no calibration."""
     options = parse_options()
     sections = json.loads(options.results.read_text())["sections"]
-    found = read_results(sections)
-    options.page.write_text(page(sections, found))
-    print("\n".join(lines_of(found)))
+    fit = read_results(sections)
+    options.page.write_text(page(sections, fit))
+    print("\n".join(lines_of(fit)))
     print(f"the page is {options.page}")
-    if options.calibrate and found["entry"] is not None:
-        write_calibration(str(found["architecture"]), found["entry"], options.table)  # type: ignore[arg-type]
-    return 0 if found["entry"] is not None else 1
+    if options.calibrate and fit["entry"] is not None:
+        write_calibration(str(fit["architecture"]), fit["entry"], options.table)  # type: ignore[arg-type]
+    return 0 if fit["entry"] is not None else 1
 
 
 def parse_options() -> argparse.Namespace:
@@ -63,21 +63,21 @@ def read_results(sections: Sections) -> Row:
     """
     swept = list(sections.get("sweeps", ()))
     measured = entry_from(sections)
-    found: Row = {"entry": None, "architecture": None, "changes": [], "failures": failures_of(sections)}
-    found["elsewhere"] = [
+    fit: Row = {"entry": None, "architecture": None, "changes": [], "failures": failures_of(sections)}
+    fit["elsewhere"] = [
         {"name": row["name"], "best": row["best"], "loses": row["first_over_best"]}
         for row in swept
         if row.get("kind") != "product" and float(str(row.get("first_over_best", 1))) > NOTABLE
     ]
     if measured is None:
-        return found
+        return fit
     architecture, entry = measured
     card, products = card_of(parse_target(f"cuda:{architecture}")), products_of(swept)
     calibration = fitted(card, Calibration(**entry), products)  # type: ignore[arg-type]
-    found |= {"architecture": architecture, "entry": {key: _short(value) for key, value in asdict(calibration).items()}}
-    found["changes"] = [row for row in decisions(card, calibration, products) if row["was"] != row["now"]]
-    found["left"] = [row for row in decisions(card, calibration, products) if float(str(row["left"])) > NOTABLE]
-    return found
+    fit |= {"architecture": architecture, "entry": {key: _short(value) for key, value in asdict(calibration).items()}}
+    fit["changes"] = [row for row in decisions(card, calibration, products) if row["was"] != row["now"]]
+    fit["left"] = [row for row in decisions(card, calibration, products) if float(str(row["left"])) > NOTABLE]
+    return fit
 
 
 def entry_from(sections: Sections) -> tuple[str, dict[str, object]] | None:
@@ -88,17 +88,17 @@ def entry_from(sections: Sections) -> tuple[str, dict[str, object]] | None:
     return None
 
 
-def lines_of(found: Row) -> list[str]:
+def lines_of(fit: Row) -> list[str]:
     """What follows, in lines for people."""
-    lines = [f"wrong or failed: {line}" for line in found["failures"]]  # type: ignore[attr-defined]
-    if found["entry"] is None:
+    lines = [f"wrong or failed: {line}" for line in fit["failures"]]  # type: ignore[attr-defined]
+    if fit["entry"] is None:
         return [*lines, "no calibration: the section calibration gave no entry"]
     return [
         *lines,
-        f"{found['architecture']}: {json.dumps(found['entry'])}",
-        *(_CHANGE.format_map(row) for row in found["changes"]),  # type: ignore[attr-defined]
-        *(_LEFT.format_map(row) for row in found["left"]),  # type: ignore[attr-defined]
-        *(_ELSEWHERE.format_map(row) for row in found["elsewhere"]),  # type: ignore[attr-defined]
+        f"{fit['architecture']}: {json.dumps(fit['entry'])}",
+        *(_CHANGE.format_map(row) for row in fit["changes"]),  # type: ignore[attr-defined]
+        *(_LEFT.format_map(row) for row in fit["left"]),  # type: ignore[attr-defined]
+        *(_ELSEWHERE.format_map(row) for row in fit["elsewhere"]),  # type: ignore[attr-defined]
     ]
 
 

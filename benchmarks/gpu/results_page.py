@@ -15,13 +15,13 @@ td,th{border:1px solid #ccc;padding:2px 8px;text-align:left}svg{background:#fafa
 .bad{color:#b00}circle{fill:#2563eb;fill-opacity:.6}line{stroke:#999}"""
 
 
-def page(sections: Mapping[str, Sequence[Row]], found: Row) -> str:
+def page(sections: Mapping[str, Sequence[Row]], fit: Row) -> str:
     """The page: what failed and what follows first, then plots, then every row of every section."""
     parts = [
-        "<h1>onnxc on a GPU</h1>", _failures(found), _table("Calibration", [_mapping(found.get("entry"))]),
-        _table("Tiles that would be chosen", _rows(found.get("changes"))),
-        _table("Products that still lose", _rows(found.get("left"))),
-        _table("Other kernels of which another candidate is faster", _rows(found.get("elsewhere"))),
+        "<h1>onnxc on a GPU</h1>", _failures(fit), _table("Calibration", [_mapping(fit.get("entry"))]),
+        _table("Tiles that would be chosen", _rows(fit.get("changes"))),
+        _table("Products that still lose", _rows(fit.get("left"))),
+        _table("Other kernels of which another candidate is faster", _rows(fit.get("elsewhere"))),
         _plot("Candidates: expected and measured microseconds", _candidates(sections.get("sweeps", ()))),
         *(_plot(f"Launches of {row['name']}", _launches(row)) for row in sections.get("launch_profiles", ())),
         *(_table(name, rows) for name, rows in sections.items()),
@@ -29,8 +29,8 @@ def page(sections: Mapping[str, Sequence[Row]], found: Row) -> str:
     return f'<!doctype html><meta charset="utf-8"><title>onnxc on a GPU</title><style>{_STYLE}</style>{"".join(parts)}'
 
 
-def _failures(found: Row) -> str:
-    lines = _rows(found.get("failures"))
+def _failures(fit: Row) -> str:
+    lines = _rows(fit.get("failures"))
     if not lines:
         return "<p>Every value is right.</p>"
     return f'<ul class="bad">{"".join(f"<li>{escape(str(line))}</li>" for line in lines)}</ul>'
@@ -57,8 +57,8 @@ def _plot(title: str, points: Sequence[tuple[float, float, str]]) -> str:
     drawn = [(math.log10(x), math.log10(y), label) for x, y, label in points if x > 0 and y > 0]
     if not drawn:
         return ""
-    numbers = [number for x, y, _ in drawn for number in (x, y)]
-    low, high = math.floor(min(numbers)), math.ceil(max(numbers) + 1e-9)
+    values = [value for x, y, _ in drawn for value in (x, y)]
+    low, high = math.floor(min(values)), math.ceil(max(values) + 1e-9)
 
     def across(x: float) -> float:
         return _MARGIN + (x - low) / (high - low) * (_WIDTH - 2 * _MARGIN)

@@ -72,5 +72,5 @@ def _same_again(runner: PlanRunner, first: list[np.ndarray], together: int) -> b
     return _equal(runner.results(), first)
 
 
-def _equal(found: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
+def _equal(actual: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(actual, wanted, strict=True))

@@ -20,7 +20,7 @@ _MEMORY_BYTES = 141 * 10**9
 _CONTEXT = 0xC000
 
 # What functions write through their first parameter: a number, or the next handle.
-_NUMBERS: Mapping[str, tuple[str, int]] = {
+_CODES: Mapping[str, tuple[str, int]] = {
     "cuDriverGetVersion": ("i32", 13000),
     "cuDeviceGetCount": ("i32", 1),
     "cuDeviceGet": ("i32", 0),
@@ -73,9 +73,9 @@ class StubDriver:
 
 def _effect(name: str) -> str:
     """What a function does beside counting."""
-    if name in _NUMBERS:
-        kind, number = _NUMBERS[name]
-        return f"  store {kind} {number}, ptr %p0\n"
+    if name in _CODES:
+        kind, operand = _CODES[name]
+        return f"  store {kind} {operand}, ptr %p0\n"
     if name in _HANDLES:
         return _counted_up("@next_handle", "1")
     return _EFFECTS.get(name, "")

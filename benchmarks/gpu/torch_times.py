@@ -52,9 +52,9 @@ def _row(bench: Bench, torch: ModuleType, model: PackedModel) -> Row:
         else:
             failures[form] = row["error"]
     times = interleaved_calls(bench, calls)
-    found: Row = {f"{name}_seconds": seconds for name, seconds in times.items()}
-    found |= {f"ratio_to_{name}": times["ours"] / times[name] for name in times if name != "ours"}
-    return {**found, **({"failures": failures} if failures else {})}
+    times_row: Row = {f"{name}_seconds": seconds for name, seconds in times.items()}
+    times_row |= {f"ratio_to_{name}": times["ours"] / times[name] for name in times if name != "ours"}
+    return {**times_row, **({"failures": failures} if failures else {})}
 
 
 def _torch_call(torch: ModuleType, bench: Bench, model: PackedModel, form: str) -> Callable[[], object]:

@@ -234,7 +234,7 @@ PICKED = """g (float[n, 32] x) => (float[k, 32] y) <float limit = {0.0}, int64[1
     y = Compress <axis = 0> (x, wanted)
 }"""
 
-FOUND = (
+CLASSES = (
     """g (float[n, 32] x) => (int64[2, k] y) <float limit = {1.0}> { large = Greater(x, limit)  y = NonZero(large) }"""
 )
 
@@ -310,7 +310,7 @@ CASES: Mapping[str, Callable[[np.random.Generator], Case]] = {
     "boxes_of_20_classes": _text(_nms(20, 0.5), _boxes(20), ROWS),
     "boxes_of_80_classes": _text(_nms(80, 0.9), _boxes(80), {"large": {"n": 8400}}),
     "compress": _text(PICKED, [("x", "float32", ("n", 32), 0)], ROWS),
-    "non_zero": _text(FOUND, [("x", "float32", ("n", 32), 0)], ROWS),
+    "non_zero": _text(CLASSES, [("x", "float32", ("n", 32), 0)], ROWS),
     "unique": _text(DISTINCT, [("x", "int64", ("n",), 100)], ROWS),
     "forest": _forest(100, 6, 20),
     "boosted": _forest(300, 3, 30),

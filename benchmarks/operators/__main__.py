@@ -76,10 +76,10 @@ def measure_settled(cases: Sequence[OperatorCase], options: argparse.Namespace) 
     rows = measure_all(cases, 0, kept, options)
     slow = [case for case, row in zip(cases, rows, strict=True) if is_slow(row)]
     runs = [rows, *(measure_all(slow, run, kept, options) for run in range(1, SLOW_RUNS))]
-    found: dict[str, list[Row]] = {}
+    by_name: dict[str, list[Row]] = {}
     for row in (row for run in runs for row in run):
-        found.setdefault(str(row["case"]), []).append(row)
-    return [middle_row(found[case.name]) for case in cases]
+        by_name.setdefault(str(row["case"]), []).append(row)
+    return [middle_row(by_name[case.name]) for case in cases]
 
 
 def is_slow(row: Row) -> bool:

@@ -148,8 +148,8 @@ def _ask_model(session: onnxruntime.InferenceSession, sizes: dict[str, int], see
     expected = session.run(None, feed)[0]
 
     def is_answered(answer: ModelInferResponse) -> bool:
-        found = np.frombuffer(answer.raw_output_contents[0], np.float32).reshape(expected.shape)
-        return bool(np.allclose(found, expected, rtol=1e-3, atol=1e-3))
+        actual = np.frombuffer(answer.raw_output_contents[0], np.float32).reshape(expected.shape)
+        return bool(np.allclose(actual, expected, rtol=1e-3, atol=1e-3))
 
     return Asked(_request("model", feed), is_answered)
 

@@ -38,10 +38,10 @@ def onnxc_server(repository: Path, threads: int, *options: str) -> Iterator[Serv
     command = (sys.executable, "-m", "onnxc", "serve", str(repository), *ports, *options)
     with _process(command) as process:
         assert process.stdout is not None
-        found = re.search(r"gRPC (\S+)", process.stdout.readline())
-        assert found is not None
+        match = re.search(r"gRPC (\S+)", process.stdout.readline())
+        assert match is not None
         assert process.stdout.readline() == "ready\n"
-        yield Server(found[1], process.pid)
+        yield Server(match[1], process.pid)
 
 
 @contextmanager

@@ -72,14 +72,14 @@ def _to_integer(x: Reg, target: DType, wanted: str, f: FunctionBuilder) -> Reg:
     bits = target.bits - target.is_signed
     least, greatest = -(1 << bits) if target.is_signed else 0, (1 << bits) - 1
     below = _below_power_of_two(x.element, bits)
-    number = f.select(f.fcmp("ord", x, x), x, f.constant(x.type, 0.0))
-    bounded = f.select(f.fcmp("olt", number, float(least)), f.constant(x.type, float(least)), number)
+    ordered = f.select(f.fcmp("ord", x, x), x, f.constant(x.type, 0.0))
+    bounded = f.select(f.fcmp("olt", ordered, float(least)), f.constant(x.type, float(least)), ordered)
     bounded = f.select(f.fcmp("ogt", bounded, below), f.constant(x.type, below), bounded)
     wide = wanted if target.bits >= 32 else vector_type("i32", x.lanes)
     is_signed = target.is_signed or target.bits < 32
     result = register(f.convert("fptosi" if is_signed else "fptoui", bounded, wide))
     if int(below) != greatest:
-        result = f.select(f.fcmp("ogt", number, below), f.constant(wide, greatest), result)
+        result = f.select(f.fcmp("ogt", ordered, below), f.constant(wide, greatest), result)
     return register(f.convert("trunc", result, wanted)) if wide != wanted else result
 
 

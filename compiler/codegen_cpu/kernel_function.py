@@ -100,18 +100,18 @@ class KernelFrame:
 
         f.if_(f.icmp("sge", left, lanes), lambda: write(None), rest)
 
-    def split(self, number: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
-        """`number` as coordinates in a row-major box of `sizes`; the first size bounds it and is not needed."""
+    def split(self, ordinal: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
+        """`ordinal` as coordinates in a row-major box of `sizes`; the first size bounds it and is not needed."""
         coordinates: list[Int] = []
         for size in reversed(sizes[1:]):
             if size == 1:
                 coordinates.append(0)
                 continue
             length = self.size(size)
-            quotient = self.f.udiv(number, length)
-            coordinates.append(self.f.sub(number, self.f.mul(quotient, length)))
-            number = quotient
-        return (number, *reversed(coordinates)) if sizes else ()
+            quotient = self.f.udiv(ordinal, length)
+            coordinates.append(self.f.sub(ordinal, self.f.mul(quotient, length)))
+            ordinal = quotient
+        return (ordinal, *reversed(coordinates)) if sizes else ()
 
 
 def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
@@ -120,20 +120,20 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
     f = FunctionBuilder(name, parameters, features=target.features)
     arguments = f.parameters[0]
 
-    def pointer(place: int) -> Reg:
-        return f.load("ptr", f.gep(arguments, place, "i64"), align=8)
+    def pointer(ordinal: int) -> Reg:
+        return f.load("ptr", f.gep(arguments, ordinal, "i64"), align=8)
 
     has_scratch = kernel.schedule.scratch_bytes != 0
     first_output = 1 + len(kernel.block.parameters)
     first_behind = first_output + len(kernel.block.results)
     first_symbol = first_behind + has_scratch
     inputs, outputs = (
-        tuple(pointer(place) for place in range(*places))
-        for places in ((1, first_output), (first_output, first_behind))
+        tuple(pointer(ordinal) for ordinal in range(*span))
+        for span in ((1, first_output), (first_output, first_behind))
     )
     symbols: dict[str, Int] = {
-        symbol: f.load("i64", f.gep(arguments, place, "i64"), align=8)
-        for place, symbol in enumerate(kernel.symbols, first_symbol)
+        symbol: f.load("i64", f.gep(arguments, ordinal, "i64"), align=8)
+        for ordinal, symbol in enumerate(kernel.symbols, first_symbol)
     }
     scratch = pointer(first_behind) if has_scratch else None
     return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols, scratch)

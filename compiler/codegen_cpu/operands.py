@@ -14,6 +14,6 @@ def operand_in_memory(frame: KernelFrame, operand: Value) -> tuple[Reg, View]:
     if view is not None:
         return frame.inputs[frame.kernel.block.parameters.index(view.base)], view
     slot = frame.f.alloca(memory_type(operand.dtype))
-    number = frame.evaluator(lanes=1).value(operand, [Index()] * operand.rank)
-    frame.f.store(to_memory(number, operand.dtype, frame.f), slot)
+    value = frame.evaluator(lanes=1).value(operand, [Index()] * operand.rank)
+    frame.f.store(to_memory(value, operand.dtype, frame.f), slot)
     return slot, View(operand, operand.shape, 0, (0,) * operand.rank)

@@ -64,12 +64,12 @@ def _launch(
     reported: ReportedLaunch, plan: KernelPlan, sizes: TypicalSizes, model: CostModel, lanes: int
 ) -> Mapping[str, JsonValue]:
     """A launch at typical sizes: its work, and the larger of the times that its memory and its operations take."""
-    told = reported.json(sizes)
-    memory = amount(told, "typical_bytes") / model.machine.memory_bytes_per_second
+    entry = reported.json(sizes)
+    memory = amount(entry, "typical_bytes") / model.machine.memory_bytes_per_second
     # A multiply-add of a vector is two operations in each lane.
-    operations = amount(told, "typical_flops") / (2 * lanes) / model.machine.vector_products_per_second
+    operations = amount(entry, "typical_flops") / (2 * lanes) / model.machine.vector_products_per_second
     return {
-        **told,
+        **entry,
         "seconds": float(f"{max(memory, operations) + model.machine.launch_seconds:.3g}"),
         "bound": "memory" if memory >= operations else "operations",
         "steps": list(_variants(reported.launch, plan)),

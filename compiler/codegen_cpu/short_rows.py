@@ -29,8 +29,8 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
     short = ShortRows(frame, domain, columns)
 
     def unit(ordinal: Reg) -> None:
-        *coordinates, number = frame.split(ordinal, (*outer, blocks))
-        start = f.mul(number, block)
+        *coordinates, block_ordinal = frame.split(ordinal, (*outer, blocks))
+        start = f.mul(block_ordinal, block)
         short.write(coordinates, start, f.smin(f.add(start, block), frame.size(rows)))
 
     f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)

@@ -59,8 +59,8 @@ class TurnedTile:
     def _load(self, index: Sequence[Int], column: Int, mask: Reg | None) -> Reg:
         f, view, memory = self.frame.f, self.view, memory_type(self.value.dtype)
         e = self.frame.evaluator()
-        place = e.strided([*map(Index, index[:-1]), Index(column)], view.strides, view.offset)
-        address, vector = f.gep(e.pointers[view.base], place.base, memory), vector_type(memory, self.frame.lanes)
+        offset = e.strided([*map(Index, index[:-1]), Index(column)], view.strides, view.offset)
+        address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, self.frame.lanes)
         if mask is None:
             return f.load(vector, address)
         return f.masked_load(vector, address, mask, passthru=f.constant(vector, 0))

@@ -14,5 +14,5 @@ def write_result(e: Evaluator, frame: KernelFrame, anchor: Op, x: Reg, index: Se
     """Stores the root of a kernel at `index`, where its anchor is `x`."""
     root = frame.root
     e.bound[anchor.results[0]] = round_register(x, anchor.results[0].dtype, frame.f)
-    place = e.strided(index, row_major(root.shape))
-    e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+    offset = e.strided(index, row_major(root.shape))
+    e.store(to_memory(e.value(root, index), root.dtype, frame.f), frame.output, memory_type(root.dtype), offset)

@@ -102,12 +102,12 @@ class _Report:
         nbytes, flops = (substitute(size, own) for size in (work.read_bytes + work.written_bytes, work.flops))
         estimate = self.model.estimate(
             Work(
-                memory_bytes=self.sizes.number(nbytes),
-                operations=self.sizes.number(flops) * work.repeats,
+                memory_bytes=self.sizes.typical(nbytes),
+                operations=self.sizes.typical(flops) * work.repeats,
                 unit=work.unit,
-                programs=max(1, self.sizes.number(substitute(product(main.grid), own))),
+                programs=max(1, self.sizes.typical(substitute(product(main.grid), own))),
                 programs_per_sm=max(1, at_once),
-                steps=max(1, self.sizes.number(substitute(work.steps, own))),
+                steps=max(1, self.sizes.typical(substitute(work.steps, own))),
             )
         )
         seconds = estimate.seconds + (len(steps) - 1) * estimate.fixed
@@ -151,7 +151,7 @@ class _Report:
             "direction": transfer.direction,
             "value": transfer.value,
             "bytes": self.sizes.json(transfer.bytes),
-            "typical_bytes": self.sizes.number(transfer.bytes),
+            "typical_bytes": self.sizes.typical(transfer.bytes),
             "reason": transfer.reason,
             "is_certain": transfer.is_certain,
             "in_loop": transfer.in_loop,

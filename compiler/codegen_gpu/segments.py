@@ -92,11 +92,11 @@ class _Launches:
         count = 2 + max((len(step.arguments) for step in steps), default=0)
         self.words = f.alloca("i64", count)
         self.pointers = f.alloca("i64", count)
-        for place in range(count):
-            f.store(f.gep(self.words, place, "i64"), f.gep(self.pointers, place, "i64"), align=8)
+        for offset in range(count):
+            f.store(f.gep(self.words, offset, "i64"), f.gep(self.pointers, offset, "i64"), align=8)
         self.config = f.alloca("i8", _CONFIG_BYTES)
-        for place in range(0, _CONFIG_BYTES, 8):
-            f.store(0, f.gep(self.config, place), align=8)
+        for offset in range(0, _CONFIG_BYTES, 8):
+            f.store(0, f.gep(self.config, offset), align=8)
         f.store(self._table(DEVICE_STREAM, "i64"), f.gep(self.config, _STREAM), align=8)
         devices = [device for variant in variants for _, device in kernels[variant.kernel].device]
         self.has_attribute = any(device.cooperative for device in devices)
@@ -107,17 +107,17 @@ class _Launches:
             f.store(attribute, f.gep(self.config, _ATTRIBUTES), align=8)
         self.driver_launch = self._table(DEVICE_LAUNCH, "ptr")
 
-    def _table(self, place: int, type: str) -> Reg:
-        return self.f.load(type, self.f.gep(self.frame.pool, place, "i64"), align=8)
+    def _table(self, index: int, type: str) -> Reg:
+        return self.f.load(type, self.f.gep(self.frame.pool, index, "i64"), align=8)
 
     def run(self, launch: Launch, variant: Variant) -> Callable[[], None]:
         """What runs a variant; its sizes are computed here, where all that follows can see them."""
-        found = self.kernels[variant.kernel]
-        sizes = dict(zip(found.kernel.symbols, variant.sizes, strict=True))
-        behind = self._programs_memory(launch, found.kernel, sizes)
+        kernel = self.kernels[variant.kernel]
+        sizes = dict(zip(kernel.kernel.symbols, variant.sizes, strict=True))
+        behind = self._programs_memory(launch, kernel.kernel, sizes)
         calls = [
             self._prepared(launch, step, device, sizes, behind)
-            for step, device in zip(found.code.steps, found.device, strict=True)
+            for step, device in zip(kernel.code.steps, kernel.device, strict=True)
         ]
 
         def run() -> None:
@@ -154,9 +154,9 @@ class _Launches:
 
         return call
 
-    def _call(self, number: int) -> None:
+    def _call(self, ordinal: int) -> None:
         f = self.f
-        function = self._table(DEVICE_FUNCTIONS + number, "ptr")
+        function = self._table(DEVICE_FUNCTIONS + ordinal, "ptr")
         result = f.call_pointer(self.driver_launch, "i32", self.config, function, self.pointers, _NULL)
         failed = f.icmp("ne", result, 0)
         f.if_(failed, lambda: f.ret(f.convert("zext", result, "i64")))

@@ -57,8 +57,10 @@ def call_grow(buffer: Reg, nbytes: Int, kept: Int, f: FunctionBuilder) -> Reg:
 
 def exchange(heap: Reg, first: int, second: int, f: FunctionBuilder) -> None:
     """Two buffers change places."""
-    places = [f.gep(buffer_of(heap, each, f), word, "i64") for word in range(BUFFER_WORDS) for each in (first, second)]
-    values = [f.load("i64", place, 8) for place in places]
-    for k in range(0, len(places), 2):
-        f.store(values[k + 1], places[k], 8)
-        f.store(values[k], places[k + 1], 8)
+    pointers = [
+        f.gep(buffer_of(heap, each, f), word, "i64") for word in range(BUFFER_WORDS) for each in (first, second)
+    ]
+    values = [f.load("i64", pointer, 8) for pointer in pointers]
+    for k in range(0, len(pointers), 2):
+        f.store(values[k + 1], pointers[k], 8)
+        f.store(values[k], pointers[k + 1], 8)

@@ -88,7 +88,7 @@ def _parse(ir_text: str, machine: llvm.TargetMachine, pipeline: int | None) -> l
             module.close()
             raise
     except RuntimeError as error:
-        raise AssertionError(f"LLVM rejects the generated code: {error}\n{_numbered(ir_text)}") from error
+        raise AssertionError(f"LLVM rejects the generated code: {error}\n{_listing(ir_text)}") from error
     if pipeline is not None:
         options = llvm.create_pipeline_tuning_options(speed_level=pipeline)
         builder = llvm.create_pass_builder(machine, options)
@@ -96,5 +96,5 @@ def _parse(ir_text: str, machine: llvm.TargetMachine, pipeline: int | None) -> l
     return module
 
 
-def _numbered(text: str) -> str:
-    return "\n".join(f"{line_number:5} {line}" for line_number, line in enumerate(text.splitlines(), 1))
+def _listing(text: str) -> str:
+    return "\n".join(f"{ordinal:5} {line}" for ordinal, line in enumerate(text.splitlines(), 1))

@@ -121,12 +121,12 @@ def _pause(intrinsic: str) -> FunctionBuilder:
     return f
 
 
-def _futex(number: int) -> FunctionBuilder:
+def _futex(syscall: int) -> FunctionBuilder:
     """The system call: sleep while *address == value, or wake up to `value` threads that do."""
     f = FunctionBuilder("futex", [("ptr", "state"), ("ptr", "address"), ("i64", "op"), ("i64", "value")], internal=True)
     state, address, op, value = f.parameters
     null = f.constant("ptr", 0)
-    f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", number, address, op, value, null, null, 0)
+    f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", syscall, address, op, value, null, null, 0)
     f.ret()
     return f
 

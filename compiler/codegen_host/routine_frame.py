@@ -89,9 +89,9 @@ class RoutineFrame:
         if isinstance(nbytes, int):
             return nbytes
         estimate = emit_estimate(nbytes, self._values(nbytes), f)
-        told = f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", estimate)
+        rounded = f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", estimate)
         # NaN, as of two infinities, is too large as well.
-        self.leave_if(f.fcmp("ugt", estimate, float(LARGEST_BYTES)), "memory", "", location, told)
+        self.leave_if(f.fcmp("ugt", estimate, float(LARGEST_BYTES)), "memory", "", location, rounded)
         return self.size(nbytes)
 
     def _values(self, dim: Dim) -> dict[str, Int]:
@@ -115,8 +115,8 @@ class RoutineFrame:
 
         def leave() -> None:
             words = ((STATUS_CODE, FAULT), (STATUS_LOCATION, ordinal), (STATUS_VALUE, value), (STATUS_SIZE, size))
-            for word, number in words:
-                f.store(number, f.gep(self.status, word, "i64"), 8)
+            for word, x in words:
+                f.store(x, f.gep(self.status, word, "i64"), 8)
             f.ret(1)
 
         f.if_(condition, leave)

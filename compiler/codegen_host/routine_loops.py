@@ -115,16 +115,16 @@ class LoopWriter:
     def leave(self, before: Mapping[str, Int]) -> None:
         """The results of the loop, and their sizes outside."""
         values, op, count = self.values, self.op, self.step.carried
-        found = values.new_symbols(op.results[:count], self.parameters)
+        symbols = values.new_symbols(op.results[:count], self.parameters)
         trip = self.f.load("i64", self.counter, 8)
-        found[op.text("symbol")] = trip
+        symbols[op.text("symbol")] = trip
         for result, cells in zip(op.results[count:], self.firsts, strict=True):
             for own, cell in zip(result.tensor.known_shape[1:], cells, strict=True):
                 name = only_atom(own)
                 if isinstance(name, str) and name not in values.known:
-                    found.setdefault(name, self.f.load("i64", cell, 8))
-        self.frame.set_symbols({**before, **found})
-        values.known |= found.keys()
+                    symbols.setdefault(name, self.f.load("i64", cell, 8))
+        self.frame.set_symbols({**before, **symbols})
+        values.known |= symbols.keys()
         for result, cell in zip(op.results, self.cells, strict=False):
             values.in_cell(result, cell)
         for result, buffer in zip(op.results[count:], self.buffers.stacked, strict=True):

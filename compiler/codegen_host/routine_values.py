@@ -123,10 +123,10 @@ class RoutineValues:
 
     def new_symbols(self, results: Sequence[Value], inner: Sequence[Value]) -> dict[str, Int]:
         """What the results of a step say of symbols that had no value, from the sizes inside."""
-        found: dict[str, Int] = {}
+        symbols: dict[str, Int] = {}
         for result, value in zip(results, inner, strict=True):
             for own, dim in zip(result.tensor.known_shape, value.tensor.known_shape, strict=True):
                 name = only_atom(own)
                 if isinstance(name, str) and name not in self.known:
-                    found.setdefault(name, self.frame.size(dim))
-        return found
+                    symbols.setdefault(name, self.frame.size(dim))
+        return symbols

@@ -173,11 +173,11 @@ class _Writer:
                     self.values.alias(parameter, argument)
                 self.steps(region.steps)
                 self.values.known = set(outside)
-                found = self.values.new_symbols(op.results, region.block.results)
+                symbols = self.values.new_symbols(op.results, region.block.results)
                 for cell, value in zip(cells, region.block.results, strict=True):
                     f.store(self.values.address(value), cell, 8)
-                self.frame.set_symbols({**before, **found})
-                bound.update(found)
+                self.frame.set_symbols({**before, **symbols})
+                bound.update(symbols)
 
             return write
 

@@ -6,7 +6,7 @@ never replaced.
 
 from collections.abc import Mapping
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto
 from onnxc.compiler.frontend.size_names import lone_symbol
 from onnxc.compiler.frontend.value_types import names_a_size
@@ -60,13 +60,13 @@ def complete_type(inferred: Type, proto: TypeProto, bound: frozenset[str], *, ke
         case OptionalType(element):
             complete_type(element, proto.optional_type.elem_type, bound, keeps=keeps)
         case MapType(key, value):
-            proto.map_type.key_type = proto.map_type.key_type or number_of(key)
+            proto.map_type.key_type = proto.map_type.key_type or code_of(key)
             complete_type(value, proto.map_type.value_type, bound, keeps=keeps)
 
 
 def _complete_tensor(inferred: ShapedType, proto: AnyTensorProto, bound: frozenset[str], *, keeps: bool) -> None:
     if not keeps or not proto.elem_type:
-        proto.elem_type = number_of(inferred.dtype)
+        proto.elem_type = code_of(inferred.dtype)
     if inferred.shape is not None:
         _complete_shape(inferred.shape, proto, bound, keeps=keeps)
 

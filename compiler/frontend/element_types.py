@@ -10,7 +10,7 @@ from typing import Literal
 from onnxc.compiler.ir import dtypes
 from onnxc.compiler.ir.dtypes import DType
 
-__all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "dtype_of_element_type", "number_of"]
+__all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "code_of", "dtype_of_element_type"]
 
 DataField = Literal["float_data", "int32_data", "int64_data", "uint64_data", "double_data", "string_data"]
 
@@ -19,7 +19,7 @@ DataField = Literal["float_data", "int32_data", "int64_data", "uint64_data", "do
 class ElementType:
     """One row of TensorProto.DataType; `name` is the one of type strings, as in tensor(float)."""
 
-    number: int
+    code: int
     name: str
     dtype: DType
     field: DataField
@@ -78,15 +78,15 @@ ELEMENT_TYPES: Mapping[int, ElementType] = _table(
     (28, "float6e3m2", dtypes.F6E3M2, "int32_data"),
 )
 
-_NUMBERS = {element.dtype: number for number, element in ELEMENT_TYPES.items()}
+_CODES = {element.dtype: code for code, element in ELEMENT_TYPES.items()}
 
 
-def dtype_of_element_type(number: int) -> DType | None:
-    """The element type that ONNX gives `number`, None where it gives none."""
-    element = ELEMENT_TYPES.get(number)
+def dtype_of_element_type(code: int) -> DType | None:
+    """The element type that ONNX gives `code`, None where it gives none."""
+    element = ELEMENT_TYPES.get(code)
     return None if element is None else element.dtype
 
 
-def number_of(dtype: DType) -> int:
+def code_of(dtype: DType) -> int:
     """The number that ONNX gives `dtype`."""
-    return _NUMBERS[dtype]
+    return _CODES[dtype]

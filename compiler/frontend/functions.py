@@ -88,12 +88,12 @@ class ModelFunction:
     @cached_property
     def references(self) -> Mapping[str, int]:
         """The type of attribute as which its body uses each parameter, where it says one."""
-        found: dict[str, int] = {}
+        references: dict[str, int] = {}
         for node in all_nodes(self.proto.node):
             for attribute in node.attribute:
                 if attribute.ref_attr_name and attribute.type:
-                    found.setdefault(attribute.ref_attr_name, attribute.type)
-        return found
+                    references.setdefault(attribute.ref_attr_name, attribute.type)
+        return references
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Scope:
         """As `find`; what is defined later has the name that it will get."""
         return self.find(name) or (name if self.label is None else f"{self.label}/{name}")
 
-    def is_defined_around(self, name: str) -> bool:
+    def is_defined_outside(self, name: str) -> bool:
         """Whether a graph around this one defines `name`, before or after."""
         scope = self.outer
         while scope is not None and name not in scope.own:

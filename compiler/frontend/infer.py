@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.joining.joined_types import joined_element
 from onnxc.compiler.frontend.lower import lower_typed
-from onnxc.compiler.frontend.lower.attempt import FoundType, RenewedSizes
+from onnxc.compiler.frontend.lower.attempt import LoweredType, RenewedSizes
 from onnxc.compiler.frontend.lower.written_sizes import write_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
@@ -37,8 +37,8 @@ class TypedValue:
     reason: str = ""
 
     def __str__(self) -> str:
-        place = "" if self.path == "main" else f"{self.path}: "
-        return f"{place}{self.name}: {self.type}"
+        prefix = "" if self.path == "main" else f"{self.path}: "
+        return f"{prefix}{self.name}: {self.type}"
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     )
 
 
-def _one_type_each(found: Iterable[FoundType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
+def _one_type_each(inferred: Iterable[LoweredType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
     """A type for each value that holds in all cases that were told apart; the declared one where that has a rank."""
     joined: dict[ValueKey, Type | None] = {}
-    for case in found:
+    for case in inferred:
         key = case.path, case.name
         before = joined.get(key, case.type)
         joined[key] = None if before is None else joined_element(before, case.type)
@@ -118,11 +118,11 @@ def _all_symbols(types: Iterable[Type]) -> frozenset[str]:
 
 
 def _rank_reasons(
-    graph: Graph, types: Mapping[ValueKey, Type], around: Mapping[str, str] | None = None
+    graph: Graph, types: Mapping[ValueKey, Type], enclosing: Mapping[str, str] | None = None
 ) -> dict[ValueKey, str]:
     """Why values have no rank: the first node or input on the way to them that decides it by data."""
     reasons: dict[ValueKey, str] = {}
-    known = dict(around or {})
+    known = dict(enclosing or {})
     for info in graph.inputs:
         if _has_no_rank(graph, info.name, types):
             known[info.name] = f"{info.name} is an input without a shape"
@@ -160,67 +160,67 @@ def annotate_model(
     """
     annotated = ModelProto()
     annotated.CopyFrom(model.proto)
-    found = {(value.path, value.name): value.type for value in types.values}
-    places = dict(_places(annotated))
-    for path, place in places.items():
-        if isinstance(place.container, GraphProto) and not place.is_expanded:
-            own = {name: type for (where, name), type in found.items() if where == path}
-            _annotate_graph(place.container, own, types.bound, keeps=not types.is_overridden)
+    inferred = {(value.path, value.name): value.type for value in types.values}
+    holders = dict(_holders(annotated))
+    for path, holder in holders.items():
+        if isinstance(holder.container, GraphProto) and not holder.is_expanded:
+            own = {name: type for (where, name), type in inferred.items() if where == path}
+            _annotate_graph(holder.container, own, types.bound, keeps=not types.is_overridden)
     if whole_functions or annotated.ir_version >= FUNCTION_VALUE_INFO:
-        for container, own in _expanded_types(checked.graph, places, found).values():
+        for container, own in _expanded_types(checked.graph, holders, inferred).values():
             given = container.input if whole_functions and isinstance(container, FunctionProto) else ()
             _annotate_values(container, own, types.bound, given)
-    graphs = {path: place.container for path, place in places.items() if not place.is_expanded}
+    graphs = {path: holder.container for path, holder in holders.items() if not holder.is_expanded}
     write_sizes(annotated, graphs, types.renewed)
     return annotated
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Holder:
     """The graph or function at a path; `is_expanded` within the expansion of a function."""
 
     container: GraphProto | FunctionProto
     is_expanded: bool
 
 
-def _places(model: ModelProto) -> Iterator[tuple[str, _Place]]:
+def _holders(model: ModelProto) -> Iterator[tuple[str, _Holder]]:
     functions = {function.key: function for function in map(ModelFunction, model.functions)}
-    yield from _places_within(model.graph, "main", functions, is_expanded=False)
+    yield from _holders_within(model.graph, "main", functions, is_expanded=False)
 
 
-def _places_within(
+def _holders_within(
     container: GraphProto | FunctionProto,
     path: str,
     functions: Mapping[FunctionKey, ModelFunction],
     *,
     is_expanded: bool,
-) -> Iterator[tuple[str, _Place]]:
-    yield path, _Place(container, is_expanded)
+) -> Iterator[tuple[str, _Holder]]:
+    yield path, _Holder(container, is_expanded)
     for index, node in enumerate(container.node):
         called, inside = functions.get(node_key(node)), f"{path}/{node.op_type}_{index}"
         if called is not None:
-            yield from _places_within(called.proto, inside, functions, is_expanded=True)
+            yield from _holders_within(called.proto, inside, functions, is_expanded=True)
         for label, graph in subgraphs(node):
-            yield from _places_within(graph, f"{inside}.{label}", functions, is_expanded=is_expanded)
+            yield from _holders_within(graph, f"{inside}.{label}", functions, is_expanded=is_expanded)
 
 
 def _expanded_types(
-    graph: Graph, places: Mapping[str, _Place], found: Mapping[ValueKey, Type]
+    graph: Graph, holders: Mapping[str, _Holder], inferred: Mapping[ValueKey, Type]
 ) -> Mapping[int, tuple[GraphProto | FunctionProto, dict[str, Type]]]:
     """For each container within functions, the types that its values have at all calls."""
     joined: dict[int, tuple[GraphProto | FunctionProto, dict[str, Type | None]]] = {}
     for inner in _all_graphs(graph):
         for node in inner.nodes:
-            place = places.get(node.location.graph)
-            if place is None or not place.is_expanded:
+            holder = holders.get(node.location.graph)
+            if holder is None or not holder.is_expanded:
                 continue
-            proto = _proto_of(node, place.container)
+            proto = _proto_of(node, holder.container)
             if proto is None:
                 continue
-            _, own = joined.setdefault(id(place.container), (place.container, {}))
+            _, own = joined.setdefault(id(holder.container), (holder.container, {}))
             pairs = (*zip(proto.output, node.outputs, strict=False), *zip(proto.input, node.inputs, strict=False))
             for name, final in pairs:
-                type = found.get((inner.path, final))
+                type = inferred.get((inner.path, final))
                 if type is not None:
                     before = own.get(name, type)
                     own[name] = None if before is None else joined_element(before, type)

@@ -113,14 +113,14 @@ class _Inliner:
         opsets = imported_opsets(model.opset_import)
         main = Scope(opsets, TypeReader())
         self.graph(model.graph, main, "main")
-        for number, info in enumerate(model.training_info):
+        for ordinal, info in enumerate(model.training_info):
             # The algorithm continues the main graph, the initialization sees nothing of it.
             for name, graph, outer in (
                 ("initialization", info.initialization, None),
                 ("algorithm", info.algorithm, main),
             ):
                 if graph.node:
-                    self.graph(graph, Scope(opsets, TypeReader(), outer=outer), f"training_info[{number}].{name}")
+                    self.graph(graph, Scope(opsets, TypeReader(), outer=outer), f"training_info[{ordinal}].{name}")
         for function in map(ModelFunction, model.functions):
             self.function(function)
 
@@ -145,7 +145,7 @@ class _Inliner:
         if self.depth > _NESTED_GRAPHS:
             message = f"with its functions expanded the model has graphs nested more than {_NESTED_GRAPHS} deep"
             raise model_error([error("nesting-too-deep", message, Location(path), rule="protobuf, 100 levels")])
-        found = self.body(graph, scope, path)
+        infos = self.body(graph, scope, path)
         self.depth -= 1
         if scope.label is not None:
             for info in (*graph.output, *graph.value_info):
@@ -156,7 +156,7 @@ class _Inliner:
                     entry.value = scope.find_or_foresee(entry.value)
             for info in (*graph.input, *graph.output, *graph.value_info):
                 self.rename_sizes(info.type, scope)
-        _declare(graph, found)
+        _declare(graph, infos)
 
     def define(self, name: str, scope: Scope) -> str:
         """The name of a value that is defined here: as it is, or within an expansion a new one."""
@@ -186,17 +186,17 @@ class _Inliner:
 
     def body(self, container: GraphProto | FunctionProto, scope: Scope, path: str) -> list[ValueInfoProto]:
         """Expands the calls among the nodes of `container`; what the expanded functions declare of their values."""
-        before, found = [*container.node], list[ValueInfoProto]()
-        after = self.expanded(before, scope, path, found)
+        before, infos = [*container.node], list[ValueInfoProto]()
+        after = self.expanded(before, scope, path, infos)
         if len(after) != len(before) or any(new is not old for new, old in zip(after, before, strict=True)):
             del container.node[:]
             container.node.extend(after)
         if isinstance(container, FunctionProto):
-            _declare(container, found)
-        return found
+            _declare(container, infos)
+        return infos
 
     def expanded(
-        self, protos: Sequence[NodeProto], scope: Scope, path: str, found: list[ValueInfoProto]
+        self, protos: Sequence[NodeProto], scope: Scope, path: str, infos: list[ValueInfoProto]
     ) -> list[NodeProto]:
         """The nodes with calls expanded; outside of expansions they are the same messages."""
         nodes: list[NodeProto] = []
@@ -204,7 +204,7 @@ class _Inliner:
             site = Site(path, index, proto)
             function = self.chosen.get(node_key(proto))
             if function is not None:
-                nodes += self.expansion(site, function, scope, found)
+                nodes += self.expansion(site, function, scope, infos)
             else:
                 nodes.append(self.kept_node(site, scope) if scope.label is None else self.new_node(site, scope))
         return nodes
@@ -252,7 +252,7 @@ class _Inliner:
             binding = scope.bind(attribute)
             if binding is None:
                 continue
-            made, around = AttributeProto(), binding.scope
+            made, outer = AttributeProto(), binding.scope
             self.count(binding.value, site)
             made.CopyFrom(binding.value)
             made.name = attribute.name
@@ -261,16 +261,16 @@ class _Inliner:
                 made.doc_string = _readable(made.doc_string or attribute.doc_string)
             # A graph that a call hands over is part of its caller, and may be expanded more than once.
             if made.HasField("g"):
-                self.graph(made.g, around.inner(scope.label, own_names(made.g)), site.inner_path(made.name))
+                self.graph(made.g, outer.inner(scope.label, own_names(made.g)), site.inner_path(made.name))
             for position, graph in enumerate(made.graphs):
-                inner = around.inner(scope.label, own_names(graph))
+                inner = outer.inner(scope.label, own_names(graph))
                 self.graph(graph, inner, site.inner_path(f"{made.name}[{position}]"))
             for type in (*([made.tp] if made.HasField("tp") else []), *made.type_protos):
-                self.rename_sizes(type, around)
+                self.rename_sizes(type, outer)
             if (normal_domain(node.domain), node.op_type, made.name) in NAMING:
-                made.strings[:] = [around.find_or_foresee(name.decode()).encode() for name in made.strings]
+                made.strings[:] = [outer.find_or_foresee(name.decode()).encode() for name in made.strings]
                 if made.s:
-                    made.s = around.find_or_foresee(made.s.decode()).encode()
+                    made.s = outer.find_or_foresee(made.s.decode()).encode()
             yield made
 
     def count(self, attribute: AttributeProto, site: Site) -> None:
@@ -284,12 +284,12 @@ class _Inliner:
     # Calls
 
     def expansion(
-        self, site: Site, function: ModelFunction, scope: Scope, found: list[ValueInfoProto]
+        self, site: Site, function: ModelFunction, scope: Scope, infos: list[ValueInfoProto]
     ) -> list[NodeProto]:
         """The nodes that a call stands for."""
         self.expect_defaults(site, function, scope)
         call = scope.call(site.node, function, site.call_label(), self.define)
-        nodes = self.expanded(function.proto.node, call.scope, site.call_path(), found)
+        nodes = self.expanded(function.proto.node, call.scope, site.call_path(), infos)
         for formal, final in call.copies:
             source = call.scope.find(formal)
             if not source:
@@ -306,7 +306,7 @@ class _Inliner:
                 made.CopyFrom(info)
                 made.name = final
                 self.rename_sizes(made.type, call.scope)
-                found.append(made)
+                infos.append(made)
         return nodes
 
     def expect_defaults(self, site: Site, function: ModelFunction, scope: Scope) -> None:
@@ -324,14 +324,14 @@ class _Inliner:
                 raise UnsupportedError(str(finding), code=finding.code)
 
 
-def _declare(container: GraphProto | FunctionProto, found: Iterable[ValueInfoProto]) -> None:
+def _declare(container: GraphProto | FunctionProto, infos: Iterable[ValueInfoProto]) -> None:
     """Declares the values of expanded nodes, the first time that they are told, and where they are not yet."""
     known = {info.name for info in container.value_info}
     if isinstance(container, GraphProto):
         known |= {info.name for info in (*container.input, *container.output)}
-    found = [*found]
-    defined = {name for node in container.node for name in node.output} if found else set()
-    for info in found:
+    infos = [*infos]
+    defined = {name for node in container.node for name in node.output} if infos else set()
+    for info in infos:
         # In a graph, a declaration without a type is illegal.
         if info.name in defined and info.name not in known and info.type.WhichOneof("value"):
             known.add(info.name)
@@ -345,9 +345,9 @@ def _hand_on(node: NodeProto, call: NodeProto, function: ModelFunction, scope: S
         if entry.key not in keys:
             keys.add(entry.key)
             node.metadata_props.append(entry)
-    told = node.doc_string or call.doc_string or function.proto.doc_string
-    if told and not node.doc_string:
-        node.doc_string = _readable(told)
+    text = node.doc_string or call.doc_string or function.proto.doc_string
+    if text and not node.doc_string:
+        node.doc_string = _readable(text)
     configured = {configuration.configuration_id for configuration in node.device_configurations}
     for configuration in call.device_configurations:
         if configuration.configuration_id not in configured:

@@ -66,7 +66,7 @@ class SubgraphLowering(Protocol):
         """What was lowered so far for this node was an attempt: the types found in it count no more."""
 
     @property
-    def around(self) -> Computation:
+    def enclosing(self) -> Computation:
         """The graphs around the node."""
 
     def compute_again(self, result: str, given: Mapping[str, Value], ir: Builder) -> Value:
@@ -123,8 +123,8 @@ class Node:
 
     def optional(self, name: str) -> Value | None:
         """The tensor `name`, or None where it is absent."""
-        place = self._position(name)
-        value = self.operands[place] if place < len(self.operands) else None
+        position = self._position(name)
+        value = self.operands[position] if position < len(self.operands) else None
         return None if value is None else self.tensor_of(value)
 
     def variadic(self) -> tuple[Value, ...]:
@@ -133,8 +133,8 @@ class Node:
 
     def host_input(self, name: str) -> Value | None:
         """The input `name` of whatever type, or None."""
-        place = self._position(name)
-        return self.operands[place] if place < len(self.operands) else None
+        position = self._position(name)
+        return self.operands[position] if position < len(self.operands) else None
 
     def _position(self, name: str) -> Int:
         names = [formal.name for formal in self.graph_node.schema.inputs]
@@ -280,10 +280,10 @@ class Node:
             if not -rank <= axis < rank:
                 message = f"{name} is {axis}, outside [{-rank}, {rank - 1}]"
                 self.fail("axis-out-of-range", message, rule=f"ONNX {self.operator}, {name}")
-        found = tuple(axis % rank for axis in axes)
-        if len(set(found)) != len(found):
+        normalized = tuple(axis % rank for axis in axes)
+        if len(set(normalized)) != len(normalized):
             self.fail("repeated-axis", f"{name} {list(axes)} names an axis twice", rule=f"ONNX {self.operator}, {name}")
-        return found
+        return normalized
 
     # Errors
 

@@ -60,13 +60,13 @@ def _annotations(graph: GraphProto, path: str) -> Iterator[tuple[str, TensorAnno
 def _hint(path: str, annotation: TensorAnnotation, stored: Mapping[str, Tensor]) -> QuantizationHint:
     named = {entry.key: entry.value for entry in annotation.quant_parameter_tensor_names}
     scale, zero_point = named.get("SCALE_TENSOR", ""), named.get("ZERO_POINT_TENSOR", "")
-    told = QuantizationHint(path, annotation.tensor_name, scale, zero_point)
+    hint = QuantizationHint(path, annotation.tensor_name, scale, zero_point)
     scales, zeros = stored.get(scale), stored.get(zero_point)
     if scales is None or zeros is None or not zeros.dtype.is_integer:
-        return told
+        return hint
     # Wide zero points are those of sums, which nothing is stored as.
     if zeros.dtype.bits > 16 or max(np.prod(scales.shape), np.prod(zeros.shape)) > _MOST_ELEMENTS:
-        return told
+        return hint
     span = _span(scales.array().astype(np.float64), zeros.array().astype(np.int64), zeros.dtype)
     return QuantizationHint(path, annotation.tensor_name, scale, zero_point, zeros.dtype, *(span or (None, None)))
 

@@ -127,7 +127,7 @@ class Resolver:
         elif scope.label is not None:
             final = self.fresh(f"{scope.label}/{name}")
         else:
-            final = self.fresh(name) if scope.is_defined_around(name) else name
+            final = self.fresh(name) if scope.is_defined_outside(name) else name
         scope.names[name] = final
         return final
 
@@ -251,12 +251,12 @@ class Resolver:
             return self.graph(inside, scope.inner(label, own_names(inside)), site.inner_path(name + suffix))
 
         def type_of(inside: TypeProto) -> AttributeScalar:
-            found = scope.types.read(f"{proto.name}", inside)
-            if found is None:
+            declared = scope.types.read(f"{proto.name}", inside)
+            if declared is None:
                 message = f"attribute {proto.name} is an opaque type, or not told in full, which is not supported"
                 self.errors.append(error("unsupported-type", message, site.location(), rule="ONNX IR, TypeProto"))
                 return ""
-            return found
+            return declared
 
         match attribute_type(proto):
             case AttributeProto.FLOAT:

@@ -39,7 +39,7 @@ def keeps_meaning(before: Schema, after: Schema) -> bool:
     ):
         return False
     known = [version for version in versions(before.domain, before.name) if version in crossed]
-    steps = [before, *(found for version in known if (found := schema(before.domain, before.name, version)))]
+    steps = [before, *(definition for version in known if (definition := schema(before.domain, before.name, version)))]
     return all(_only_grew(older, newer) for older, newer in pairwise(steps))
 
 

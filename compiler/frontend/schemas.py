@@ -161,8 +161,8 @@ def versions(domain: str, name: str) -> tuple[int, ...]:
 
 def versions_of(domain: str, name: str) -> tuple[Schema, ...]:
     """The schemas of an operator, oldest version first; none for an unknown one."""
-    found = (schema(domain, name, version) for version in versions(domain, name))
-    return tuple(each for each in found if each is not None)
+    definitions = (schema(domain, name, version) for version in versions(domain, name))
+    return tuple(each for each in definitions if each is not None)
 
 
 def newest_ir_version() -> int:

@@ -90,12 +90,12 @@ def read_sparse_tensor(proto: SparseTensorProto, store: TensorStore) -> Tensor:
     return Tensor(proto.values.name, values.dtype, shape, partial(_densify, values, positions, shape))
 
 
-def _element_type(number: int) -> ElementType:
-    if number == TensorProto.UNDEFINED:
+def _element_type(code: int) -> ElementType:
+    if code == TensorProto.UNDEFINED:
         raise TensorError("element-type-missing", "it has no element type")
-    if number not in ELEMENT_TYPES:
-        raise TensorError("element-type-unknown", f"its element type is {number}, which ONNX does not know")
-    return ELEMENT_TYPES[number]
+    if code not in ELEMENT_TYPES:
+        raise TensorError("element-type-unknown", f"its element type is {code}, which ONNX does not know")
+    return ELEMENT_TYPES[code]
 
 
 def _shape(dims: Iterable[int], element: ElementType, limits: Limits) -> tuple[int, ...]:
@@ -157,10 +157,10 @@ def _from_raw(proto: TensorProto, element: ElementType, shape: tuple[int, ...], 
 def _from_field(proto: TensorProto, element: ElementType, shape: tuple[int, ...], used: str) -> Tensor:
     if used != element.field:
         raise TensorError("tensor-storage", f"its elements, {element}, are in {used} instead of {element.field}")
-    found = len(getattr(proto, used))
+    count = len(getattr(proto, used))
     expected = -(-math.prod(shape) // element.elements_per_entry) * element.entries_per_element
-    if found != expected:
-        raise TensorError("tensor-data-length", f"its shape takes {expected} entries of {used}, and there are {found}")
+    if count != expected:
+        raise TensorError("tensor-data-length", f"its shape takes {expected} entries of {used}, and there are {count}")
     if element.dtype.is_string:
         return Tensor(proto.name, element.dtype, shape, partial(_strings, _texts(proto), shape))
     _check_entries(proto, element)

@@ -31,10 +31,12 @@ def renamed_size(text: str, rename: Callable[[str], str]) -> str:
     """A dim_param in other symbols; one that is no expression is a symbol as it stands."""
     if not names_a_size(text):
         return text
-    told = _expression(text)
-    if told is None:
+    expression = _expression(text)
+    if expression is None:
         return rename(text)
-    return str(substitute(told, {symbol: Size.symbol(rename(symbol)) for symbol in sorted(symbols_of(told))}))
+    return str(
+        substitute(expression, {symbol: Size.symbol(rename(symbol)) for symbol in sorted(symbols_of(expression))})
+    )
 
 
 def type_text(proto: TypeProto, depth: int = TYPE_DEPTH_LIMIT) -> str | None:
@@ -59,8 +61,8 @@ def type_text(proto: TypeProto, depth: int = TYPE_DEPTH_LIMIT) -> str | None:
     return None
 
 
-def _element_text(word: str, number: int) -> str | None:
-    element = ELEMENT_TYPES.get(number)
+def _element_text(word: str, code: int) -> str | None:
+    element = ELEMENT_TYPES.get(code)
     return f"{word}({element})" if element else None
 
 
@@ -121,18 +123,18 @@ class TypeReader:
     def _dim(self, name: str, axis: int, dim: TensorShapeProto.Dimension) -> Dim:
         if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
             return dim.dim_value
-        told = None if self.local else self._named(dim.dim_param.strip())
-        return self._fresh(name, axis) if told is None else told
+        named = None if self.local else self._named(dim.dim_param.strip())
+        return self._fresh(name, axis) if named is None else named
 
     def _named(self, text: str) -> Dim | None:
         """The size that a dim_param stands for; None where it stands for nothing."""
         if not names_a_size(text):
             return None
-        told = _expression(text)
-        if isinstance(told, int):
-            return told if told >= 0 else None
-        if told is not None and symbols_of(told) <= self.names:
-            return told
+        expression = _expression(text)
+        if isinstance(expression, int):
+            return expression if expression >= 0 else None
+        if expression is not None and symbols_of(expression) <= self.names:
+            return expression
         return _symbol(text)
 
     def _fresh(self, name: str, axis: int) -> Dim:

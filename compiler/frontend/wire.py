@@ -172,13 +172,13 @@ def _skip_group(data: memoryview, position: int, end: int, number: int) -> int:
 
 def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     """The number at `position`, and the position after it."""
-    number = shift = 0
+    value = shift = 0
     while position < end:
         byte = data[position]
         position += 1
-        number |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return number, position
+            return value, position
         shift += 7
         if shift > 63:
             raise WireError("not-a-model", f"the number that ends at byte {position} is longer than 64 bits")
@@ -186,12 +186,12 @@ def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     raise WireError(code, f"byte {end} is the end, within a number")
 
 
-def _varint(number: int) -> bytes:
+def _varint(value: int) -> bytes:
     encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
     return bytes(encoded)
 
 

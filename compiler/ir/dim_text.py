@@ -33,9 +33,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         match = _TOKEN.match(text, position)
         if match is None:
             raise DimSyntaxError(f"unexpected {text[position:].strip()[0]!r} in {text!r}")
-        number, name, quoted, sign = match.groups()
-        if number is not None:
-            tokens.append(("number", number))
+        digits, name, quoted, sign = match.groups()
+        if digits is not None:
+            tokens.append(("number", digits))
         elif sign is not None:
             tokens.append(("sign", sign))
         else:
@@ -49,7 +49,7 @@ class _Parser:
 
     LIMIT = 100
     LARGEST_PRODUCT = 4096
-    LONGEST_NUMBER = 100
+    LONGEST_INTEGER = 100
 
     def __init__(self, tokens: list[tuple[str, str]], text: str) -> None:
         self.tokens, self.position, self.text = tokens, 0, text
@@ -99,7 +99,7 @@ class _Parser:
             return inner
         kind, token = self.take()
         if kind == "number":
-            if len(token) > self.LONGEST_NUMBER:
+            if len(token) > self.LONGEST_INTEGER:
                 raise DimSyntaxError("a number of the size is too long")
             return int(token)
         if kind == "sign":

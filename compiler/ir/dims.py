@@ -334,11 +334,11 @@ def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
         inner, divisor = atom.arguments
         assert isinstance(divisor, int), atom
         # floordiv(p, k * n) is floordiv(floordiv(p, k), n).
-        number = gcd(factor, divisor)
-        quotient = floordiv(inner, divisor // number)
-        rest = dim + factor // number * (quotient - number * Size(((monomial, 1),)))
-        if number > 1 and _variable_terms(rest) < _variable_terms(dim) - 1:
-            return rest, -factor // number * (number - 1)
+        common = gcd(factor, divisor)
+        quotient = floordiv(inner, divisor // common)
+        rest = dim + factor // common * (quotient - common * Size(((monomial, 1),)))
+        if common > 1 and _variable_terms(rest) < _variable_terms(dim) - 1:
+            return rest, -factor // common * (common - 1)
     return None
 
 

@@ -72,10 +72,10 @@ class Mesh:
     def groups(self, axes: Axes) -> tuple[tuple[int, ...], ...]:
         """The devices that differ along `axes` alone: groups in order, and in each the devices by their blocks."""
         others = tuple(name for name, _ in self.axes if name not in axes)
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for device in range(self.devices):
-            found.setdefault(self.block(device, others), []).append(device)
-        return tuple(tuple(sorted(group, key=lambda device: self.block(device, axes))) for group in found.values())
+            groups.setdefault(self.block(device, others), []).append(device)
+        return tuple(tuple(sorted(group, key=lambda device: self.block(device, axes))) for group in groups.values())
 
 
 @dataclass(frozen=True)

@@ -157,9 +157,9 @@ class _Worker:
             theirs.close()
         return cls(process, ours, folder, log, timeout_seconds, [])
 
-    def send(self, number: int, job: object) -> None:
+    def send(self, ordinal: int, job: object) -> None:
         """Gives the process a job."""
-        self.jobs = [number]
+        self.jobs = [ordinal]
         self.deadline = time.monotonic() + self.timeout_seconds
         try:
             self.connection.send(job)
@@ -197,26 +197,26 @@ class _Run(Generic[AnyJob, Answer]):
     ) -> None:
         self.pool, self.jobs, self.progress = pool, jobs, progress
         self.count = max(1, min(count, len(jobs)))
-        self.found: dict[int, Answer | Failed] = {}
+        self.answers: dict[int, Answer | Failed] = {}
         self.deaths = [0] * len(jobs)
         # Long ones first: one that starts last would leave the other processes idle.
-        self.waiting = deque(sorted(range(len(jobs)), key=lambda number: -len(jobs[number].text)))
+        self.waiting = deque(sorted(range(len(jobs)), key=lambda ordinal: -len(jobs[ordinal].text)))
         self.busy: list[_Worker] = []
 
     def results(self) -> list[Answer | Failed]:
-        while len(self.found) < len(self.jobs):
+        while len(self.answers) < len(self.jobs):
             self._give_jobs()
             self._collect()
-        return [self.found[number] for number in range(len(self.jobs))]
+        return [self.answers[ordinal] for ordinal in range(len(self.jobs))]
 
     def _give_jobs(self) -> None:
         while self.waiting and len(self.busy) < self.count:
             worker = self.pool.take(self.count)
             if worker is None:
                 return
-            number = self.waiting.popleft()
+            ordinal = self.waiting.popleft()
             self.busy.append(worker)
-            worker.send(number, self.jobs[number])
+            worker.send(ordinal, self.jobs[ordinal])
 
     def _collect(self) -> None:
         """Takes answers, and notices who is dead or late."""
@@ -242,29 +242,29 @@ class _Run(Generic[AnyJob, Answer]):
 
     def _bury(self, worker: _Worker) -> None:
         """A job whose process died is tried once more: the process may have died of something else."""
-        (number,) = worker.jobs
+        (ordinal,) = worker.jobs
         status = worker.process.wait()
         died = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         reason = Failed(f"the process that compiles it {died}{worker.printed()}")
-        self.deaths[number] += 1
-        if self.deaths[number] > _RETRIES:
+        self.deaths[ordinal] += 1
+        if self.deaths[ordinal] > _RETRIES:
             self._end(worker, reason)
             return
         self.busy.remove(worker)
         self.pool.remove(worker)
-        self.waiting.appendleft(number)
+        self.waiting.appendleft(ordinal)
 
     def _end(self, worker: _Worker, answer: Failed) -> None:
         self._finish(worker, answer)
         self.pool.remove(worker)
 
     def _finish(self, worker: _Worker, answer: Answer | Failed) -> None:
-        (number,) = worker.jobs
+        (ordinal,) = worker.jobs
         worker.jobs = []
         self.busy.remove(worker)
-        self.found[number] = answer
+        self.answers[ordinal] = answer
         if self.progress is not None:
-            self.progress(len(self.found))
+            self.progress(len(self.answers))
 
 
 def keep_while_running(pool: WorkerPool[AnyJob, Answer]) -> WorkerPool[AnyJob, Answer]:

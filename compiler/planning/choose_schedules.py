@@ -51,7 +51,7 @@ class KernelProblem:
 class Typical:
     """A range of a size, from `least` up to `most` or without end, and the number that stands for it."""
 
-    number: int
+    value: int
     least: int = 0
     most: int | None = None
 
@@ -88,7 +88,7 @@ class Sweep:
     """Numbers of a measure at which costs are asked for."""
 
     measure: str
-    numbers: tuple[int, ...]
+    samples: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,9 @@ def _divided(problem: KernelProblem, target: PlanTarget, measures: Mapping[str, 
     """A measure whose last range is several, in each of which one schedule is close to the best."""
     measure = measures[name]
     *few, usual = measure.ranges
-    numbers = measure.within(usual)
+    samples = measure.within(usual)
     _, endless = _case(measures, [each.cases()[-1] for each in measures.values()])
-    ended = replace(endless, most={**endless.most, name: numbers[-1]})
+    ended = replace(endless, most={**endless.most, name: samples[-1]})
     candidates = target.candidates(problem, ended)
     if len(candidates) == 1:
         return replace(measure, samples=())
@@ -190,9 +190,9 @@ def _divided(problem: KernelProblem, target: PlanTarget, measures: Mapping[str, 
     *bounded, last = divide(ratios[:count], ratios[count:], measure.most_ranges - len(few))
     ranges, least = list(few), usual.least
     for first, end in bounded:
-        ranges.append(Typical(numbers[(first + end) // 2], least, numbers[end + 1] - 1))
-        least = numbers[end + 1]
-    return replace(measure, ranges=(*ranges, Typical(numbers[sum(last) // 2], least, usual.most)))
+        ranges.append(Typical(samples[(first + end) // 2], least, samples[end + 1] - 1))
+        least = samples[end + 1]
+    return replace(measure, ranges=(*ranges, Typical(samples[sum(last) // 2], least, usual.most)))
 
 
 def _sweep(target: PlanTarget, problem: KernelProblem, schedule: Schedule, case: Case) -> np.ndarray:
@@ -203,8 +203,8 @@ def _sweep(target: PlanTarget, problem: KernelProblem, schedule: Schedule, case:
 def _case(measures: Mapping[str, Measure], chosen: Sequence[tuple[SizeRange | None, Typical]]) -> tuple[Guard, Case]:
     guard = tuple(condition for condition, _ in chosen if condition is not None)
     named = dict(zip(measures, (typical for _, typical in chosen), strict=True))
-    sizes = {name: typical.number for name, typical in named.items()}
-    sweeps = (Sweep(name, numbers) for name, each in named.items() if (numbers := measures[name].within(each)))
+    sizes = {name: typical.value for name, typical in named.items()}
+    sweeps = (Sweep(name, samples) for name, each in named.items() if (samples := measures[name].within(each)))
     return guard, Case(sizes, {name: typical.most for name, typical in named.items()}, next(sweeps, None))
 
 

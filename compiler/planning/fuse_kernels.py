@@ -88,7 +88,7 @@ def element_cost(op: Op) -> int:
     return 1 if cost is None else cost
 
 
-def _is_number(value: Value) -> bool:
+def _is_scalar(value: Value) -> bool:
     """Whether a value is a constant of one element, or one repeated, which no kernel would rather read from memory."""
     maker = value.op.operands[0].op if value.op is not None and value.op.name == "broadcast" else value.op
     return maker is not None and maker.name == "constant" and maker.array().size == 1
@@ -174,7 +174,7 @@ class _Fusion:
         for op in ops:
             self.epilogues.remove(op)
             del group.ops[op]
-            group.outputs = (next(operand for operand in op.operands if not _is_number(operand)),)
+            group.outputs = (next(operand for operand in op.operands if not _is_scalar(operand)),)
 
     def _dequantisation(self, group: Group) -> tuple[Op, ...]:
         """What makes floats of bytes at the end of an epilogue, the last op first, where it may be done again."""
@@ -182,7 +182,7 @@ class _Fusion:
         value, cost = group.outputs[0], 0
         while value.op in self.epilogues and value.op in group.ops and cost + element_cost(value.op) <= REPEAT_LIMIT:
             op = value.op
-            varying = [operand for operand in op.operands if not _is_number(operand)]
+            varying = [operand for operand in op.operands if not _is_scalar(operand)]
             if len(varying) != 1:
                 break
             ops.append(op)
@@ -257,7 +257,7 @@ class _Fusion:
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
             if op.name != "constant" and (
-                value in self.buffered or (not _is_number(value) and self._is_repeated(value))
+                value in self.buffered or (not _is_scalar(value) and self._is_repeated(value))
             ):
                 self.buffered.add(value)
                 self._write(op, value)

@@ -80,8 +80,8 @@ class SizeRange:
 
     def holds(self, symbols: Mapping[str, int]) -> bool:
         """Whether the size is in the range where its symbols are these."""
-        number = evaluate(self.size, symbols)
-        return self.low <= number and (self.high is None or number <= self.high)
+        value = evaluate(self.size, symbols)
+        return self.low <= value and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
         if self.low == self.high:
@@ -387,7 +387,7 @@ def _step_lines(steps: Iterable[PlanStep], names: ValueNames) -> list[str]:
                 lines += [f"  {line}" for launch in step.launches for line in _launch_lines(launch)]
             case Routine():
                 lines += [
-                    f"  buffer {number}: {_values_text([value], names)}" for value, number in step.buffers.items()
+                    f"  buffer {ordinal}: {_values_text([value], names)}" for value, ordinal in step.buffers.items()
                 ]
                 lines += [f"  {line}" for line in _step_lines(step.steps, names)]
                 lines += [f"  carried {', '.join(each.how for each in loop.carried)}" for loop in step.loops.values()]

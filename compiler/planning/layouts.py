@@ -77,9 +77,9 @@ class PackedPanels:
         """The columns of one panel, to [batch..., step, width, group]."""
         columns = part.shape[-1]
         out[...] = 0
-        for place in range(self.group):
-            elements = part[..., place :: self.group, :]
-            out[..., : elements.shape[-2], :columns, place] = elements
+        for lane in range(self.group):
+            elements = part[..., lane :: self.group, :]
+            out[..., : elements.shape[-2], :columns, lane] = elements
         if self.sums_by:
             sums = part.sum(-2, dtype=np.int32) * np.int32(self.sums_by)
             bits = np.ascontiguousarray(sums)[..., np.newaxis].view(part.dtype)

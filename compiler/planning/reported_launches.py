@@ -51,7 +51,7 @@ class TypicalSizes:
         self._ranges = ranges
         self.symbols: dict[str, int] = {}
 
-    def number(self, dim: Dim) -> int:
+    def typical(self, dim: Dim) -> int:
         """The size where every symbol is typical."""
         for name in sorted(symbols_of(dim)):
             low, high = self._ranges.get(name, (0, None))
@@ -61,11 +61,11 @@ class TypicalSizes:
 
     def json(self, dim: Dim) -> JsonValue:
         """A number; or where it has symbols, its text and its typical value."""
-        return dim if isinstance(dim, int) else {"size": str(dim), "typical": self.number(dim)}
+        return dim if isinstance(dim, int) else {"size": str(dim), "typical": self.typical(dim)}
 
     def serves(self, guard: Guard) -> bool:
         """Whether a variant with this guard serves typical calls."""
-        sized = ((each, self.number(each.size)) for each in guard)
+        sized = ((each, self.typical(each.size)) for each in guard)
         return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
 
 
@@ -96,8 +96,8 @@ class ReportedLaunch:
             "read_bytes": sizes.json(read),
             "written_bytes": sizes.json(written),
             "flops": sizes.json(flops),
-            "typical_bytes": sizes.number(read) + sizes.number(written),
-            "typical_flops": sizes.number(flops),
+            "typical_bytes": sizes.typical(read) + sizes.typical(written),
+            "typical_flops": sizes.typical(flops),
             "in_loop": self.in_loop,
         }
 
@@ -130,7 +130,7 @@ def variant_ordinals(plan: KernelPlan) -> Mapping[int, int]:
 def total_arena_bytes(plan: KernelPlan, sizes: TypicalSizes) -> JsonValue:
     """The largest arena of a segment."""
     return sizes.json(
-        max((segment.arena_bytes for segment, _ in _segments(plan.body.steps)), key=sizes.number, default=0)
+        max((segment.arena_bytes for segment, _ in _segments(plan.body.steps)), key=sizes.typical, default=0)
     )
 
 

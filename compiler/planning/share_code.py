@@ -23,7 +23,7 @@ class _Apart:
     """
 
     group: Group
-    numbers: Collection[Op]
+    constants: Collection[Op]
     bare: BoundProblem
 
 
@@ -49,15 +49,17 @@ def _differing(copies: Sequence[_Apart]) -> list[set[Op]]:
     """For each of some groups of equal text its numbers that are not the same in all of them."""
     read = [set[Op]() for _ in copies]
     for column in zip(*(copy.bare.inputs for copy in copies), strict=True):
-        numbers = [value.op if value.op in copy.numbers else None for value, copy in zip(column, copies, strict=True)]
-        if len({None if number is None else number.array().tobytes() for number in numbers}) > 1:
-            for own, number in zip(read, numbers, strict=True):
-                own.update(() if number is None else (number,))
+        constants = [
+            value.op if value.op in copy.constants else None for value, copy in zip(column, copies, strict=True)
+        ]
+        if len({None if constant is None else constant.array().tobytes() for constant in constants}) > 1:
+            for own, constant in zip(read, constants, strict=True):
+                own.update(() if constant is None else (constant,))
     return read
 
 
 def _apart(group: Group) -> _Apart:
-    numbers = inline_constants(group)
+    constants = inline_constants(group)
     copies: dict[Op, Op] = {}
     ops: dict[Op, None] = {}
     own: list[Op] = []
@@ -66,8 +68,8 @@ def _apart(group: Group) -> _Apart:
         op = value.op
         if op is None or op not in group.ops:
             return value
-        repeats = op.name == "broadcast" and op is not group.anchor and op.operands[0].op in numbers
-        if repeats or op in numbers:
+        repeats = op.name == "broadcast" and op is not group.anchor and op.operands[0].op in constants
+        if repeats or op in constants:
             return made(op).results[value.index]
         if op not in copies:
             copies[op] = made(op)
@@ -76,7 +78,7 @@ def _apart(group: Group) -> _Apart:
     def made(op: Op) -> Op:
         copy = replace(op, operands=tuple(map(copied, op.operands)))
         ops[copy] = None
-        if op in numbers:
+        if op in constants:
             own.append(copy)
         return copy
 

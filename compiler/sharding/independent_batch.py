@@ -105,10 +105,10 @@ class _Proof:
 
 def _symbols(attributes: Iterable[Attribute]) -> frozenset[str]:
     """The symbols in sizes, wherever they are in the attributes."""
-    found: frozenset[str] = frozenset()
+    symbols: frozenset[str] = frozenset()
     for attribute in attributes:
         if isinstance(attribute, Size):
-            found |= symbols_of(attribute)
+            symbols |= symbols_of(attribute)
         elif isinstance(attribute, tuple):
-            found |= _symbols(attribute)
-    return found
+            symbols |= _symbols(attribute)
+    return symbols

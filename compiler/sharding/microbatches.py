@@ -41,10 +41,10 @@ def find_batch(function: Function) -> Batch | NoBatch:
     """The first size of the inputs, first axes before others, that calls may be parted by."""
     problem = NoBatch("no axis of an input has a size that only a call knows")
     for symbol in dict.fromkeys(_candidates(function)):
-        found = _proof(function, symbol)
-        if isinstance(found, Batch):
-            return found
-        problem = found
+        proof = _proof(function, symbol)
+        if isinstance(proof, Batch):
+            return proof
+        problem = proof
     return problem
 
 

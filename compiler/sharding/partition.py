@@ -74,7 +74,7 @@ class Partition:
 
     module: Module
     shares: tuple[Share, ...]
-    found: Propagation
+    propagation: Propagation
     results: tuple[Sharding, ...]
     undivided: tuple[Op, ...] = ()
 
@@ -95,7 +95,7 @@ def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Ed
     return Partition(
         replace(module, functions=(made,)),
         tuple(walk.shares),
-        walk.found,
+        walk.propagation,
         walk.result_shardings(),
         tuple(walk.undivided),
     )
@@ -114,7 +114,7 @@ class _Partitioner:
 
     def __init__(self, function: Function, mesh: Mesh, devices: Sequence[int], edges: Edges) -> None:
         self.function, self.mesh, self.edges = function, mesh, edges
-        self.found = propagate(function.body, mesh, edges.parameters)
+        self.propagation = propagate(function.body, mesh, edges.parameters)
         self.build = PassBuilder(symbols_in_use(function))
         ordinal = self._parameter("device", TensorType(I64, ()))
         self.added = [ordinal]
@@ -147,7 +147,7 @@ class _Partitioner:
         """How each result is divided."""
         results = enumerate(self.function.body.results)
         return tuple(
-            self._found(result) if index in self.edges.results else _whole(result) for index, result in results
+            self._propagated(result) if index in self.edges.results else _whole(result) for index, result in results
         )
 
     def _given(self, parameter: Value, sharding: Sharding) -> Value:
@@ -166,7 +166,7 @@ class _Partitioner:
             return
         if op.name == "enter_stage":
             # The rest of a graph may be in a branch, which is of one stage.
-            sharding = self._found(op.operands[0])
+            sharding = self._propagated(op.operands[0])
             self._hold(op.result, self._get(op.operands[0], sharding), sharding)
             return
         if op.name == "constant":
@@ -175,7 +175,7 @@ class _Partitioner:
         if has_divided_bodies(op):
             (self._branch if op.name == "if" else self._loop)(op)
             return
-        made = claims(op, self.found.dims, self.mesh)
+        made = claims(op, self.propagation.dims, self.mesh)
         partial = self._kept_parts(op, made)
         if not made and not partial.partial:
             self._whole_step(op)
@@ -200,7 +200,7 @@ class _Partitioner:
     # Branches and loops, which all devices go through alike
 
     def _branch(self, op: Op) -> None:
-        targets = [self._found(result) for result in op.results]
+        targets = [self._propagated(result) for result in op.results]
         inner = [self._nested(op) for _ in op.blocks]
         blocks = [
             part.build.block((), part._results(block, targets)) for part, block in zip(inner, op.blocks, strict=True)
@@ -209,8 +209,8 @@ class _Partitioner:
 
     def _loop(self, op: Op) -> None:
         (block,), links = op.blocks, tuple(carried(op))
-        shardings = [self._found(inner) for _, inner, _, _ in links]
-        elements = [Sharding(self._found(result).dims[1:]) for result in op.results[len(links) :]]
+        shardings = [self._propagated(inner) for _, inner, _, _ in links]
+        elements = [Sharding(self._propagated(result).dims[1:]) for result in op.results[len(links) :]]
         operands = [self._get(operand, _whole(operand)) for operand in op.operands[:2]]
         operands += [self._get(start, s) for (start, _, _, _), s in zip(links, shardings, strict=True)]
         inner = self._nested(op)
@@ -236,12 +236,12 @@ class _Partitioner:
         inner.exchange = Exchange(inner.build, self.mesh, self.added[0], self.exchange.devices)
         inner.held, inner.constants = {}, {}
         for link in captured(op):
-            self._get(link.source, self._found(link.source))
+            self._get(link.source, self._propagated(link.source))
             inner.held[link.target] = list(self.held[link.source])
         return inner
 
-    def _found(self, value: Value) -> Sharding:
-        return self.found.sharding(value) if has_axes(value) else Sharding(())
+    def _propagated(self, value: Value) -> Sharding:
+        return self.propagation.sharding(value) if has_axes(value) else Sharding(())
 
     def _local_type(self, value: Value, sharding: Sharding) -> Type:
         """The type of what each device holds of a value."""
@@ -284,8 +284,8 @@ class _Partitioner:
     def _kept_parts(self, op: Op, made: Sequence[Claim]) -> Sharding:
         """The parts that all operands are, where the op can work on parts as on the whole."""
         held = [self.held.get(operand, []) for operand in op.operands]
-        found = {(each[0].sharding.partial, each[0].sharding.kind) if len(each) == 1 else None for each in held}
-        common = found.pop() if len(found) == 1 else None
+        partials = {(each[0].sharding.partial, each[0].sharding.kind) if len(each) == 1 else None for each in held}
+        common = partials.pop() if len(partials) == 1 else None
         if common is not None:
             partial, kind = common
             divided = {name for claim in made for name in claim.axes}

@@ -41,18 +41,18 @@ def propagate(block: Block, mesh: Mesh, given: Mapping[Value, Sharding] | None =
         walk.fix(value, sharding, "another stage gives it so")
     while walk.forward(block.ops) or walk.backward(block.ops):
         pass
-    return walk.found
+    return walk.propagation
 
 
 @dataclass(frozen=True)
 class _Walk:
-    found: Propagation
+    propagation: Propagation
     stated: set[Value]
     parameters: frozenset[Value]
 
     def state(self, value: Value) -> None:
         """What is said of the value from the start."""
-        self.found.dims[value] = [()] * value.rank
+        self.propagation.dims[value] = [()] * value.rank
         if value.op is not None and value.op.name == "reshard":
             sharding = parse_sharding(value.op.text("sharding"))
             assert sharding is not None, value
@@ -60,8 +60,8 @@ class _Walk:
 
     def fix(self, value: Value, sharding: Sharding, why: str) -> None:
         """Divides the value so, whatever else asks."""
-        self.found.dims[value] = list(sharding.dims)
-        self.found.why[value] = why
+        self.propagation.dims[value] = list(sharding.dims)
+        self.propagation.why[value] = why
         self.stated.add(value)
 
     def forward(self, ops: Iterable[Op]) -> bool:
@@ -105,13 +105,13 @@ class _Walk:
 
     def _pass_on(self, link: Link, op: Op) -> bool:
         """Divides the target of a link as its source is."""
-        axes = enumerate(self.found.dims.get(link.source, ()))
+        axes = enumerate(self.propagation.dims.get(link.source, ()))
         changes = [self._divide(link.target, axis + link.shift, names, op) for axis, names in axes if names]
         return any(changes)
 
     def _pass_back(self, link: Link, op: Op) -> bool:
         """Divides the source of a link as its target is."""
-        axes = enumerate(self.found.dims.get(link.target, ())[link.shift :])
+        axes = enumerate(self.propagation.dims.get(link.target, ())[link.shift :])
         changes = [
             self._divide(link.source, axis, names, op)
             for axis, names in axes
@@ -120,7 +120,7 @@ class _Walk:
         return any(changes)
 
     def _claims(self, op: Op) -> tuple[Claim, ...]:
-        return claims(op, self.found.dims, self.found.mesh)
+        return claims(op, self.propagation.dims, self.propagation.mesh)
 
     def _asked(self, op: Op) -> Iterator[tuple[Claim, Value, int]]:
         """What an op asks of each axis of its operands."""
@@ -133,13 +133,13 @@ class _Walk:
         return any(claim.factor.combine and set(claim.axes) & set(axes) for claim in made)
 
     def _divide(self, value: Value, axis: int, axes: Axes, op: Op) -> bool:
-        dims = self.found.dims[value]
+        dims = self.propagation.dims[value]
         used = {name for others in dims for name in others}
         if value in self.stated or dims[axis] or used & set(axes):
             return False
         dims[axis] = axes
-        self.found.by[value] = op
-        self.found.why[value] = f"{op.name} at {op.location}" if op.location else op.name
+        self.propagation.by[value] = op
+        self.propagation.why[value] = f"{op.name} at {op.location}" if op.location else op.name
         return True
 
     def _is_free(self, value: Value) -> bool:

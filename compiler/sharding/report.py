@@ -9,13 +9,13 @@ __all__ = ["sharding_report", "value_name"]
 
 def sharding_report(divided: Partition) -> dict[str, JsonValue]:
     """JSON values."""
-    found = divided.found
+    propagation = divided.propagation
     return {
-        "mesh": str(found.mesh),
+        "mesh": str(propagation.mesh),
         "collectives": [_collective(op) for op in divided.collectives()],
         "values": [
-            {"value": value_name(value), "sharding": str(found.sharding(value)), "why": why}
-            for value, why in found.why.items()
+            {"value": value_name(value), "sharding": str(propagation.sharding(value)), "why": why}
+            for value, why in propagation.why.items()
         ],
     }
 

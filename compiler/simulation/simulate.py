@@ -41,7 +41,7 @@ def simulate_source(
     options = make_options(target, dims, precision=precision)
     if options.target.kind not in ("cpu", "cuda"):
         raise InputError(f"target is {target!r}, and what it takes is known of cpu and cuda alone", code="option-type")
-    found = parse_network(network)
+    parsed = parse_network(network)
     loaded = replace(read_model(source), reads_data=False)
     if layout != (1, 1, 1):
         loaded, config = _sharded(loaded, config, layout)
@@ -52,8 +52,8 @@ def simulate_source(
         microbatches=_count("microbatches", microbatches, "microbatch-count"),
     )
     plans = divided_plans(loaded, options, dims or {})
-    call = _Call(plans, Machines(options.target, found), _sizes(plans.whole, options.inputs.dims))
-    return call.simulation(plans.segments[0].plan.name, options, str(found))
+    call = _Call(plans, Machines(options.target, parsed), _sizes(plans.whole, options.inputs.dims))
+    return call.simulation(plans.segments[0].plan.name, options, str(parsed))
 
 
 def _sharded(loaded: LoadedModel, config: str | None, layout: tuple[int, int, int]) -> tuple[LoadedModel, str]:
@@ -165,10 +165,10 @@ class _Call:
         run: dict[int, tuple[int, ...]] = {}
         for segment, devices in enumerate(stages):
             run |= {device: (*run.get(device, ()), segment) for device in devices}
-        found: dict[tuple[int, ...], list[int]] = {}
+        groups: dict[tuple[int, ...], list[int]] = {}
         for device in sorted(run):
-            found.setdefault(run[device], []).append(device)
-        return found
+            groups.setdefault(run[device], []).append(device)
+        return groups
 
     def _class(self, devices: Sequence[int], run: Sequence[int], made: Sequence[Turn]) -> DeviceClass:
         costs = [parts[segment] for parts in self.costs for segment in run]
@@ -202,18 +202,18 @@ class _Call:
     def _exchanges(self) -> Iterator[ExchangeTotal]:
         """Exchanges of a whole call, those that are alike together."""
         stages = [each.divided.stage.ordinal for each in self.plans.segments]
-        found: Counter[ExchangeTotal] = Counter()
+        totals: Counter[ExchangeTotal] = Counter()
         for costs, passed in zip(self.costs, self.passed, strict=True):
             for stage, cost in zip(stages, costs, strict=True):
                 for each in cost.meetings:
                     sent, made = float(each.made.sent_bytes), each.made
                     group = (each.devices, made.algorithm, 0, each.nbytes, sent, made.seconds)
-                    found[ExchangeTotal(each.op, stage, *group)] += 1
+                    totals[ExchangeTotal(each.op, stage, *group)] += 1
             for moved in passed:
                 stage = stages[moved.transfer.source]
                 figures = (0, moved.nbytes, float(moved.sent_bytes), moved.seconds)
-                found[ExchangeTotal("send", stage, 2, "direct", *figures)] += 1
-        yield from (replace(each, count=count) for each, count in found.items())
+                totals[ExchangeTotal("send", stage, 2, "direct", *figures)] += 1
+        yield from (replace(each, count=count) for each, count in totals.items())
 
 
 def _parts(plans: DividedPlans, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -227,7 +227,7 @@ def _parts(plans: DividedPlans, sizes: Mapping[str, int]) -> Iterator[dict[str, 
 def _weight_bytes(segment: PlannedSegment) -> int:
     """What a device holds of constants: its shares, before they are packed, and those that are whole."""
     partition = segment.divided.partition
-    shares = (local_shape(share.value.shape, share.sharding, partition.found.mesh) for share in partition.shares)
+    shares = (local_shape(share.value.shape, share.sharding, partition.propagation.mesh) for share in partition.shares)
     held = zip(shares, partition.shares, strict=True)
     whole = sum(array.nbytes for array in segment.plan.constants if array.dtype.kind != "O")
     return whole + sum(prod(known_sizes(shape), start=share.value.itemsize) for shape, share in held)

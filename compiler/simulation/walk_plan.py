@@ -118,7 +118,7 @@ class _Walk:
             case Segment():
                 for launch in step.launches:
                     self._compute(self._launch_seconds(launch))
-                self.hold(step.outputs, self._number(step.arena_bytes))
+                self.hold(step.outputs, self._evaluated(step.arena_bytes))
             case Collective():
                 self._collective(step.op)
                 self.hold(step.op.results)
@@ -151,7 +151,7 @@ class _Walk:
     def _launch_seconds(self, launch: Launch) -> float:
         variant = launch.variant_for(self.sizes)
         kernel = self.plan.kernels[variant.kernel]
-        own = dict(zip(kernel.symbols, map(self._number, variant.sizes), strict=True))
+        own = dict(zip(kernel.symbols, map(self._evaluated, variant.sizes), strict=True))
         return kernel_seconds(kernel, own, self.machines.target, in_place=launch.is_in_place)
 
     def _collective(self, op: Op) -> None:
@@ -166,14 +166,14 @@ class _Walk:
     def _compute(self, seconds: float) -> None:
         self.spans.append(Span("compute", "", seconds))
 
-    def _number(self, size: Dim) -> int:
+    def _evaluated(self, size: Dim) -> int:
         return evaluate(size, self.sizes)
 
     def _bytes(self, values: Iterable[Value]) -> int:
         return bytes_of(values, self.sizes)
 
     def _expect(self, op: Op) -> None:
-        left, right = (self._number(op.dim(side)) for side in ("left", "right"))
+        left, right = (self._evaluated(op.dim(side)) for side in ("left", "right"))
         if not _HOLDS[op.text("relation")](left, right):
             message = f"a call of these sizes is refused: {op.text('message')}, {left} and {right}"
             raise located(InputError(message, code="simulated-sizes"), op.location)

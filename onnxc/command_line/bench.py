@@ -127,12 +127,12 @@ def bench_command(
             for info in executable.inputs
             if info.name in feed
         }
-        found = _measured(model, artifact, compile_seconds, given, vs, load, Path(folder))
+        measured = _measured(model, artifact, compile_seconds, given, vs, load, Path(folder))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(measured.to_json(), indent=1, ensure_ascii=False))
     else:
-        print_parts(bench_parts(found))
-    if not found.is_same:
+        print_parts(bench_parts(measured))
+    if not measured.is_same:
         raise SystemExit(1)
 
 

@@ -21,6 +21,6 @@ def demo_command(target: str, threads: int | None) -> None:
     The model comes with onnxc; its accuracy, size and speed are printed.
     """
     with progress("compiling digits.onnx"):
-        found = run_demonstration(target, threads)
+        outcome = run_demonstration(target, threads)
     shades = SHADES if (sys.stdout.encoding or "").lower().startswith("utf") else ASCII_SHADES
-    click.echo("\n".join([*draw_digits(found, chosen(found), shades), "", *report_lines(found)]))
+    click.echo("\n".join([*draw_digits(outcome, chosen(outcome), shades), "", *report_lines(outcome)]))

@@ -11,7 +11,7 @@ from onnxc.command_line.array_files import write_npz
 from onnxc.command_line.option_values import Range, Shape
 from onnxc.command_line.progress import progress
 from onnxc.command_line.shared import AS_JSON, DIM, INPUT, SEED, SHAPE, fixed_sizes, print_parts, reporting_errors
-from onnxc.command_line.texts.tables import facts_table, number, table
+from onnxc.command_line.texts.tables import facts_table, formatted, table
 from onnxc.comparing.bisect import Bisection, bisect
 from onnxc.comparing.compare import compare_sides
 from onnxc.comparing.comparison import Comparison
@@ -68,9 +68,9 @@ def diff_command(
         print_parts(diff_parts(compared))
     if output is not None and compared.first is not None:
         with progress(f"looking for the smallest part of {sides[0].model.name}"):
-            found = bisect(*sides, feed, compared)
-        _write(found, output)
-        click.echo(f"{output}: {_nodes(found)}; its inputs are in {output.with_suffix('.npz')}", err=as_json)
+            bisection = bisect(*sides, feed, compared)
+        _write(bisection, output)
+        click.echo(f"{output}: {_nodes(bisection)}; its inputs are in {output.with_suffix('.npz')}", err=as_json)
     if not compared.is_same:
         raise SystemExit(1)
 
@@ -106,20 +106,20 @@ def _values(values: tuple[ValueDifference, ...] | list[ValueDifference]) -> Rend
             "yes" if each.is_same else "NO",
             f"{each.difference:.2g}",
             f"{each.allowed:.0e}",
-            *("" if figure is None else number(figure) for figure in figures),
+            *("" if figure is None else formatted(figure) for figure in figures),
             str(each.nans) if each.nans else "",
         )
     return rows
 
 
-def _write(found: Bisection, output: Path) -> None:
+def _write(bisection: Bisection, output: Path) -> None:
     try:
-        output.write_bytes(file_bytes(found.model, output.name))
-        write_npz(output.with_suffix(".npz"), found.feed)
+        output.write_bytes(file_bytes(bisection.model, output.name))
+        write_npz(output.with_suffix(".npz"), bisection.feed)
     except OSError as problem:
         raise click.FileError(str(output), problem.strerror) from problem
 
 
-def _nodes(found: Bisection) -> str:
-    operators = [node.op_type for node in found.model.graph.node]
+def _nodes(bisection: Bisection) -> str:
+    operators = [node.op_type for node in bisection.model.graph.node]
     return f"{len(operators)} node{'s' * (len(operators) != 1)} ({', '.join(operators[:5])})"

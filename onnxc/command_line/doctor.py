@@ -157,8 +157,8 @@ def _package(package: _Package) -> Finding:
         text = _installed(candidate)
         if text is None:
             continue
-        numbers = tuple(map(int, re.findall(r"\d+", text)[:3]))
-        if numbers < package.least or (package.most is not None and numbers >= package.most):
+        parts = tuple(map(int, re.findall(r"\d+", text)[:3]))
+        if parts < package.least or (package.most is not None and parts >= package.most):
             return made("wrong", f"{text}, needed is {wanted}")
         return made("found", text if candidate == name else f"{text} ({candidate})")
     return made("missing", f"needed is {wanted}: pip install {name}")
@@ -185,7 +185,7 @@ def _cache() -> Finding:
     folder = default_cache_folder()
     if folder is None:
         return made("missing", "there is no home: set ONNXC_CACHE")
-    parent = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    parent = next((ancestor for ancestor in (folder, *folder.parents) if ancestor.exists()), folder)
     if not os.access(parent, os.W_OK):
         return made("wrong", f"{folder} cannot be written to: set ONNXC_CACHE")
     return made("found", f"{folder}" + ("" if folder.exists() else " (not there yet)"))
@@ -207,10 +207,10 @@ def _gpus(find_driver: Callable[[], Driver]) -> Iterator[Finding]:
         count = device_count(driver)
         if count == 0:
             yield device_of("missing", "none is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES")
-        for number in range(count):
-            is_ = properties_of(driver, number)
+        for ordinal in range(count):
+            is_ = properties_of(driver, ordinal)
             size = f"{is_.memory_bytes / 2**30:.1f} GiB, {is_.multiprocessors} multiprocessors"
-            yield device_of("found", f'{number}: {is_.name}, {size}, target "cuda:{is_.architecture}"')
+            yield device_of("found", f'{ordinal}: {is_.name}, {size}, target "cuda:{is_.architecture}"')
     except OnnxcError as problem:
         yield device_of("wrong", _plain(problem))
 
@@ -223,7 +223,7 @@ def _plain(problem: OnnxcError) -> str:
 def _kernel_module() -> str:
     """The version of the driver's module in the kernel, which has numbers of its own."""
     try:
-        found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", KERNEL_MODULE.read_text())
+        match = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", KERNEL_MODULE.read_text())
     except OSError:
         return ""
-    return f", kernel module {found[0]}" if found else ""
+    return f", kernel module {match[0]}" if match else ""

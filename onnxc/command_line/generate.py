@@ -55,7 +55,7 @@ def generate_command(
             model, precision=precision, threads=threads, allow_links=allow_links, max_length=max_length
         )
     generated = decoder.generate(
-        _numbers(tokens),
+        _integers(tokens),
         max_new,
         temperature=temperature,
         top_k=top_k,
@@ -71,7 +71,7 @@ def generate_command(
         decoder.save(save)
 
 
-def _numbers(text: str) -> list[int]:
+def _integers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as problem:

@@ -55,8 +55,8 @@ def parse_shapes(_context: click.Context, _option: click.Parameter, texts: Seque
     shapes: dict[str, Shape] = {}
     for text in texts:
         name, value = named(text, SHAPE_FORM)
-        is_numbers = re.fullmatch(r"\[\]|\d{1,18}([,x]\d{1,18})*", value)
-        sizes = re.findall(r"\d+", value) if is_numbers else value.split(",")
+        is_numeric = re.fullmatch(r"\[\]|\d{1,18}([,x]\d{1,18})*", value)
+        sizes = re.findall(r"\d+", value) if is_numeric else value.split(",")
         if not all(re.fullmatch(r"\d{1,18}|[^\W\d]\w*", size) for size in sizes):
             raise click.BadParameter(f"{text!r} is not of the form {SHAPE_FORM}")
         shapes[name] = tuple(int(size) if size.isdecimal() else size for size in sizes)

@@ -25,7 +25,7 @@ from onnxc.command_line.shared import (
     print_parts,
     reporting_errors,
 )
-from onnxc.command_line.texts.tables import number, table
+from onnxc.command_line.texts.tables import formatted, table
 from onnxc.compiler.options import make_options
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.precision_errors import LayerError, OutputError, layer_errors, output_errors
@@ -76,11 +76,11 @@ def precision_command(
         for info in both[0].inputs
         if info.name in feeds[0]
     }
-    found = layer_errors(model, options, given)[:layers] if layers else ()
+    errors = layer_errors(model, options, given)[:layers] if layers else ()
     if as_json:
-        click.echo(precision_json(to, samples, outputs, found))
+        click.echo(precision_json(to, samples, outputs, errors))
     else:
-        print_parts(precision_parts(to, samples, outputs, found))
+        print_parts(precision_parts(to, samples, outputs, errors))
 
 
 def precision_parts(
@@ -93,24 +93,24 @@ def precision_parts(
         errors = (output.largest, output.max_absolute, output.max_relative, output.rms, output.relative_rms)
         counts = (output.nan, output.infinite)
         changed = f"{output.changed} of {output.elements}"
-        made.add_row(output.name, *(f"{error:.3g}" for error in errors), *map(number, counts), changed)
+        made.add_row(output.name, *(f"{error:.3g}" for error in errors), *map(formatted, counts), changed)
     yield made
     if layers:
         yield ""
         steps = table("node", "operator", "computed by", "growth", "relative RMS error")
         for layer in layers:
-            place = layer.location
-            name = place.name or f"{place.graph}[{place.index}]"
-            steps.add_row(name, place.operator, layer.operator, f"{layer.growth:.3g}", f"{layer.relative_rms:.3g}")
+            location = layer.location
+            name = location.name or f"{location.graph}[{location.index}]"
+            steps.add_row(name, location.operator, layer.operator, f"{layer.growth:.3g}", f"{layer.relative_rms:.3g}")
         yield steps
 
 
 def precision_json(precision: str, samples: int, outputs: Sequence[OutputError], layers: Sequence[LayerError]) -> str:
     """The same as one JSON object; the names of its fields do not change."""
-    found = {
+    entry = {
         "precision": precision,
         "samples": samples,
         "outputs": [output.to_json() for output in outputs],
         "layers": [layer.to_json() for layer in layers],
     }
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(entry, indent=2, ensure_ascii=False)

@@ -79,15 +79,15 @@ def profile_command(
     executable.run(feed)
     with progress(f"profiling {model.name}"):
         ordered = [feed.get(info.name) for info in executable.inputs]
-        found = executable.profile(*ordered, calls=calls, warmup=warmup)
+        measured = executable.profile(*ordered, calls=calls, warmup=warmup)
     if html is not None:
-        write_page(html, found.html())
+        write_page(html, measured.html())
     if trace is not None:
-        write_page(trace, json.dumps(found.trace()))
+        write_page(trace, json.dumps(measured.trace()))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(measured.to_json(), indent=1, ensure_ascii=False))
         return
-    print_parts(profile_parts(found, top))
+    print_parts(profile_parts(measured, top))
     for path in filter(None, (html, trace)):
         click.echo(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 

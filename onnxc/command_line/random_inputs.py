@@ -26,7 +26,7 @@ def complete_inputs(
     A symbolic size is what `sizes` says, else what a given array or shape has there, else 1.
     """
     known = {name: np.asarray(value).shape for name, value in given.items()}
-    known |= {name: told for name, shape in shapes.items() if (told := numbers(shape)) is not None}
+    known |= {name: static for name, shape in shapes.items() if (static := static_sizes(shape)) is not None}
     symbols = {**bound_sizes(infos, known), **sizes}
     rng = np.random.default_rng(seed)
     missing = [info for info in infos if info.name not in given and not info.optional]
@@ -34,7 +34,7 @@ def complete_inputs(
     return {**given, **drawn}
 
 
-def numbers(shape: Shape) -> tuple[int, ...] | None:
+def static_sizes(shape: Shape) -> tuple[int, ...] | None:
     """The shape where it is told in numbers."""
     sizes = tuple(size for size in shape if isinstance(size, int))
     return sizes if len(sizes) == len(shape) else None

@@ -42,21 +42,21 @@ def reduce_command(
     """
     job = Job(target, not compile_only, seconds, memory << 20)
     with progress(f"reducing {model.name}") as say, Attempts() as attempts:
-        found = reduce_model(model, fails, job, attempts, say)
+        reduced = reduce_model(model, fails, job, attempts, say)
     try:
-        output.write_bytes(file_bytes(found.model, output.name))
+        output.write_bytes(file_bytes(reduced.model, output.name))
     except OSError as problem:
         raise click.FileError(str(output), problem.strerror) from problem
-    nodes = len(found.model.graph.node)
+    nodes = len(reduced.model.graph.node)
     if as_json:
         figures = {
             "output": str(output),
             "nodes": nodes,
-            "nodes_before": found.nodes_before,
-            "attempts": found.attempts,
-            "outcome": found.outcome,
+            "nodes_before": reduced.nodes_before,
+            "attempts": reduced.attempts,
+            "outcome": reduced.outcome,
         }
         click.echo(json.dumps(figures, indent=1, ensure_ascii=False))
         return
-    click.echo(f"{output}: {nodes} of {found.nodes_before} nodes, after {found.attempts} attempts")
-    click.echo(found.outcome)
+    click.echo(f"{output}: {nodes} of {reduced.nodes_before} nodes, after {reduced.attempts} attempts")
+    click.echo(reduced.outcome)

@@ -95,10 +95,10 @@ def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[Renderabl
     is_measured = any("measured" in launch for launch in launches)
     columns = ("", "kernel", "algorithm", "ops", "read", "written", "FLOP", "us", "bound", "node")
     made = table(*columns, *(("measured us",) if is_measured else ()))
-    for number, launch in enumerate(launches):
+    for ordinal, launch in enumerate(launches):
         read, written = (f"{_amount(_typical(launch[name]))}B" for name in ("read_bytes", "written_bytes"))
         made.add_row(
-            f"{number}{' (loop)' if launch['in_loop'] else ''}", str(launch["kind"]), str(launch["algorithm"]),
+            f"{ordinal}{' (loop)' if launch['in_loop'] else ''}", str(launch["kind"]), str(launch["algorithm"]),
             str(launch["ops"]), read, written,
             _amount(launch["typical_flops"]), _microseconds(launch["seconds"]), str(launch["bound"]),
             str(launch["node"]),
@@ -106,8 +106,8 @@ def _launches(launches: Sequence[Mapping[str, JsonValue]]) -> Iterator[Renderabl
         )  # fmt: skip
     yield made
     steps = [step for launch in launches for step in _entries(launch, "steps")]
-    told = (step for step in steps if step.get("why") or step.get("when"))
-    reasons = Counter((str(step.get("when", "")), str(step.get("why", ""))) for step in told)
+    explained = (step for step in steps if step.get("why") or step.get("when"))
+    reasons = Counter((str(step.get("when", "")), str(step.get("why", ""))) for step in explained)
     if reasons:
         yield ""
         chosen = table("launches", "where", "what decided")
@@ -148,8 +148,8 @@ def _kernels(kernels: Sequence[Mapping[str, JsonValue]]) -> Iterator[RenderableT
 
 
 def _entries(report: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
-    found = report.get(name)
-    return [_mapping(entry) for entry in found] if isinstance(found, list | tuple) else []
+    entries = report.get(name)
+    return [_mapping(entry) for entry in entries] if isinstance(entries, list | tuple) else []
 
 
 def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
@@ -172,9 +172,9 @@ def _amount(value: JsonValue) -> str:
     """A number with a prefix: 12.3 M; seconds below one in thousandths or millionths."""
     if not isinstance(value, int | float):
         return str(value)
-    number, unit = float(value), 0
-    if 0 < number < 1:
-        return f"{number * 1e3:.3g} m" if number >= 1e-3 else f"{number * 1e6:.3g} u"
-    while number >= 1000 and unit + 1 < len(_UNITS):
-        number, unit = number / 1000, unit + 1
-    return f"{number:.3g} {_UNITS[unit]}"
+    scaled, unit = float(value), 0
+    if 0 < scaled < 1:
+        return f"{scaled * 1e3:.3g} m" if scaled >= 1e-3 else f"{scaled * 1e6:.3g} u"
+    while scaled >= 1000 and unit + 1 < len(_UNITS):
+        scaled, unit = scaled / 1000, unit + 1
+    return f"{scaled:.3g} {_UNITS[unit]}"

@@ -75,8 +75,8 @@ def serve_command(
     scheme = "http" if tls_cert is None else "https"
 
     def started(ports: object) -> None:
-        told = {name: getattr(ports, name) for name in ("http", "grpc", "metrics")}
-        click.echo(f"{scheme}://{host}:{told['http']}  gRPC {host}:{told['grpc']}  metrics {host}:{told['metrics']}")
+        ready = {name: getattr(ports, name) for name in ("http", "grpc", "metrics")}
+        click.echo(f"{scheme}://{host}:{ready['http']}  gRPC {host}:{ready['grpc']}  metrics {host}:{ready['metrics']}")
 
     servers.serve(service, options, started, lambda: click.echo("ready"))
 

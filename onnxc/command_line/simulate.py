@@ -65,15 +65,15 @@ def simulate_command(
     compiled, and floats in files beside MODEL are not read, so that these need not be there.
     """
     with progress(f"simulating {model.name}"):
-        found = onnxc.simulate(
+        simulation = onnxc.simulate(
             *(model, network, _sizes(dims), target, config, tp, pp, dp, devices, microbatches, precision)
         )
     if html is not None:
-        write_page(html, found.html())
+        write_page(html, simulation.html())
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(simulation.to_json(), indent=1, ensure_ascii=False))
         return
-    print_parts(simulation_parts(found))
+    print_parts(simulation_parts(simulation))
     if html is not None:
         click.echo(f"{html}: {bytes_text(html.stat().st_size)}")
 
@@ -85,31 +85,31 @@ def _sizes(dims: Mapping[str, Range]) -> dict[str, int]:
     return {name: size for name, size in dims.items() if isinstance(size, int)}
 
 
-def simulation_parts(found: Simulation) -> Iterator[RenderableType]:
+def simulation_parts(simulation: Simulation) -> Iterator[RenderableType]:
     """What a call takes, then devices, then exchanges from those that take longest on."""
-    yield facts_table(_facts(found))
+    yield facts_table(_facts(simulation))
     yield ""
     classes = table("devices", "stages", "computing", "exchanging", "sent", "weights", "inputs", "working", "memory")
-    for each in found.classes:
+    for each in simulation.classes:
         classes.add_row(*_class_cells(each))
     yield classes
     yield ""
     exchanges = table("exchange", "stage", "devices", "algorithm", "in a call", "brought", "sent", "each")
-    for exchange in sorted(found.exchanges, key=lambda each: -each.seconds * each.count):
+    for exchange in sorted(simulation.exchanges, key=lambda each: -each.seconds * each.count):
         exchanges.add_row(*_exchange_cells(exchange))
     yield exchanges
 
 
-def _facts(found: Simulation) -> dict[str, str]:
-    sizes = ", ".join(f"{name} = {size}" for name, size in found.sizes.items())
-    shares = ", ".join(f"{share:.1%} {name}" for name, share in found.shares.items())
+def _facts(simulation: Simulation) -> dict[str, str]:
+    sizes = ", ".join(f"{name} = {size}" for name, size in simulation.sizes.items())
+    shares = ", ".join(f"{share:.1%} {name}" for name, share in simulation.shares.items())
     return {
-        "model": found.model + (f" at {sizes}" if sizes else ""),
-        "devices": f"{found.devices} of {found.target}, configuration {found.configuration}",
-        "network": found.network,
-        "a call": f"{seconds_text(found.seconds)} in {found.parts} parts: {shares}",
-        "sent": f"{bytes_text(found.sent_bytes)} by all devices",
-        "memory": f"{bytes_text(found.peak_bytes)} of the device that needs most",
+        "model": simulation.model + (f" at {sizes}" if sizes else ""),
+        "devices": f"{simulation.devices} of {simulation.target}, configuration {simulation.configuration}",
+        "network": simulation.network,
+        "a call": f"{seconds_text(simulation.seconds)} in {simulation.parts} parts: {shares}",
+        "sent": f"{bytes_text(simulation.sent_bytes)} by all devices",
+        "memory": f"{bytes_text(simulation.peak_bytes)} of the device that needs most",
     }
 
 

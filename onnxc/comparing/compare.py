@@ -45,8 +45,8 @@ def differs(a: Side, b: Side, model: ModelProto, feed: Feed) -> bool:
         ours, theirs = a.open(model)(feed), b.open(model)(feed)
     except OnnxcError:
         return False
-    found = _differences(model, ours, theirs, lower_precision(a, b))
-    return any(not each.is_same for each in found)
+    differences = _differences(model, ours, theirs, lower_precision(a, b))
+    return any(not each.is_same for each in differences)
 
 
 def all_values(side: Side, model: ModelProto) -> NamedCall:

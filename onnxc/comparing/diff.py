@@ -28,8 +28,8 @@ def diff(
 ) -> Comparison:
     """What differs between the sides; `onnxc.diff` says the rest."""
     sides = parse_sides(os.fspath(a), os.fspath(b))
-    told = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    return compare_sides(*sides, drawn_feed(sides[0], inputs or {}, told, dims or {}, seed), inner=inner)
+    declared = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    return compare_sides(*sides, drawn_feed(sides[0], inputs or {}, declared, dims or {}, seed), inner=inner)
 
 
 def parse_sides(a: str, b: str) -> tuple[Side, Side]:

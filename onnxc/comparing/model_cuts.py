@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.parts.uses import used_by_node
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from onnxc.compiler.frontend.versions.change import type_of
@@ -61,7 +61,7 @@ def array_type(array: np.ndarray) -> TypeProto:
     """The type of an array, its sizes as numbers."""
     dtype = STRING if array.dtype.kind in "OUT" else dtype_of(array.dtype)
     type = TypeProto()
-    type.tensor_type.elem_type = number_of(dtype)
+    type.tensor_type.elem_type = code_of(dtype)
     type.tensor_type.shape.SetInParent()
     for size in array.shape:
         type.tensor_type.shape.dim.add(dim_value=size)

@@ -66,12 +66,12 @@ def _reduced(model: ModelProto, shows: Shows) -> ModelProto:
 def _types(model: ModelProto) -> Mapping[str, TypeProto]:
     """What is declared, and what inference finds for the most nodes from the first on that do not make it fail."""
     declared = declared_types(model)
-    low, high, found = 0, len(model.graph.node) + 1, declared
+    low, high, inferred = 0, len(model.graph.node) + 1, declared
     while high - low > 1:
         middle = (low + high) // 2
         typed = _inferred(keep_nodes(model, range(middle), declared))
-        low, high, found = (low, middle, found) if typed is None else (middle, high, typed)
-    return declared | found
+        low, high, inferred = (low, middle, inferred) if typed is None else (middle, high, typed)
+    return declared | inferred
 
 
 def _inferred(model: ModelProto) -> dict[str, TypeProto] | None:

@@ -132,9 +132,9 @@ def _open_reference(model: ModelProto, side: Side) -> NamedCall:
     names = [info.name for info in model.graph.output]
 
     def call(feed: Feed) -> Mapping[str, object]:
-        found = zip(names, evaluator.run(None, dict(feed)), strict=True)
+        outputs = zip(names, evaluator.run(None, dict(feed)), strict=True)
         # A scalar of NumPy is no array.
-        return {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in found}
+        return {name: np.asarray(value) if isinstance(value, np.generic) else value for name, value in outputs}
 
     return call
 

@@ -27,14 +27,14 @@ def statistics(tensor: Tensor) -> dict[str, JsonValue]:
     said: dict[str, JsonValue] = {"elements": array.size, "first": [_text(x) for x in array[:SHOWN_ELEMENTS]]}
     if array.size == 0 or array.dtype.kind in "OSUc":
         return said
-    return {**said, **_numbers(array)}
+    return {**said, **_statistics(array)}
 
 
 def _text(element: object) -> str:
     return f"{element:.6g}" if isinstance(element, float | np.floating) else str(element)[:80]
 
 
-def _numbers(array: np.ndarray) -> dict[str, JsonValue]:
+def _statistics(array: np.ndarray) -> dict[str, JsonValue]:
     low, high, total = math.inf, -math.inf, 0.0
     zeros = nans = infinities = 0
     for start in range(0, array.size, PART):

@@ -141,8 +141,8 @@ def measure(subjects: Sequence[Subject], feed: Feed, load: Load) -> tuple[dict[s
         answers = {name: call(feed) for name, call in opened.items()}
         first, *others = answers
         for name in others:
-            found = compare_outputs(answers[first], answers[name], load.precision)
-            agreements[name] = worst((agreements.get(name, found), found))
+            comparison = compare_outputs(answers[first], answers[name], load.precision)
+            agreements[name] = worst((agreements.get(name, comparison), comparison))
         calls: dict[str, Call] = {name: partial(call, feed) for name, call in opened.items()}
         measurements += _Scenarios(calls, threads, load).all()
     return agreements, measurements

@@ -50,7 +50,7 @@ def _compile(model: Path, artifact: Path, options: Mapping[str, object]) -> Path
     ) as process:
         _running.add(process)
         try:
-            told, noise = process.communicate(job, _MAX_SECONDS)
+            output, noise = process.communicate(job, _MAX_SECONDS)
         except subprocess.TimeoutExpired as problem:
             process.kill()
             raise DeviceError(f"compiling {model.name} took too long", code="compiler-died") from problem
@@ -60,8 +60,8 @@ def _compile(model: Path, artifact: Path, options: Mapping[str, object]) -> Path
         message = (
             f"the process that compiled {model.name} ended with status {process.returncode}: {noise[-500:].strip()}"
         )
-        raise _told_error(told) or DeviceError(message, code="compiler-died")
-    return Path(json.loads(told)["artifact"])
+        raise _reported_error(output) or DeviceError(message, code="compiler-died")
+    return Path(json.loads(output)["artifact"])
 
 
 def stop_compiling() -> None:
@@ -70,10 +70,10 @@ def stop_compiling() -> None:
         process.kill()
 
 
-def _told_error(text: str) -> OnnxcError | None:
+def _reported_error(text: str) -> OnnxcError | None:
     """The error that the process has printed, if it could."""
     try:
-        told = json.loads(text)
-        return KINDS[told["kind"]](told["message"], code=told["code"])
+        report = json.loads(text)
+        return KINDS[report["kind"]](report["message"], code=report["code"])
     except (ValueError, KeyError, TypeError):
         return None

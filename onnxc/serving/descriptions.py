@@ -79,8 +79,8 @@ def _policy(model: ServedModel) -> Object:
     policy = model.configuration.message.version_policy
     if policy.WhichOneof("policy_choice") is None:
         return {"latest": {"num_versions": 1}}
-    told: Object = json_format.MessageToDict(policy, preserving_proto_field_name=True)
-    return told
+    entries: Object = json_format.MessageToDict(policy, preserving_proto_field_name=True)
+    return entries
 
 
 def _config_tensor(model: ServedModel, info: TensorInfo, first: int) -> Object:
@@ -90,8 +90,8 @@ def _config_tensor(model: ServedModel, info: TensorInfo, first: int) -> Object:
 
 def statistics(models: Sequence[ServedModel]) -> Object:
     """What models have done so far."""
-    told = [{"name": model.name, "version": str(model.version), **model.statistics.to_json()} for model in models]
-    return {"model_stats": told}
+    entries = [{"name": model.name, "version": str(model.version), **model.statistics.to_json()} for model in models]
+    return {"model_stats": entries}
 
 
 def index(registry: ModelRegistry, *, ready_only: bool) -> list[Object]:

@@ -65,10 +65,10 @@ def read_generate_request(request: Mapping[str, object]) -> GenerateRequest:
         message = f"{unknown[0][:100]!r} is no parameter; they are {', '.join(KNOWN)}"
         raise InputError(message, code="request-parameter")
     options = SamplingOptions(
-        temperature=_number(values, "temperature", 0.0),
+        temperature=_float(values, "temperature", 0.0),
         top_k=_integer(values, "top_k", 0),
-        top_p=_number(values, "top_p", 1.0),
-        repetition_penalty=_number(values, "repetition_penalty", 1.0),
+        top_p=_float(values, "top_p", 1.0),
+        repetition_penalty=_float(values, "repetition_penalty", 1.0),
         seed=_integer(values, "seed", 0),
     )
     count = _integer(values, "max_new_tokens", DEFAULT_NEW_TOKENS)
@@ -76,7 +76,7 @@ def read_generate_request(request: Mapping[str, object]) -> GenerateRequest:
     return GenerateRequest(prompt, count, stop, options, str(request.get("id", "")))
 
 
-def _number(values: Mapping[str, object], name: str, default: float) -> float:
+def _float(values: Mapping[str, object], name: str, default: float) -> float:
     value = values.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(name, value, "a number")

@@ -73,8 +73,8 @@ def model_config(service: Service, request: pb.ModelNameRequest) -> Message:
 
 def model_statistics(service: Service, request: pb.ModelNameRequest) -> Message:
     """What a model has done, or all without a name."""
-    found = [service.registry.find(request.name, request.version)] if request.name else service.registry.served()
-    return _message(descriptions.statistics(found), pb.ModelStatisticsResponse())
+    models = [service.registry.find(request.name, request.version)] if request.name else service.registry.served()
+    return _message(descriptions.statistics(models), pb.ModelStatisticsResponse())
 
 
 def repository_index(service: Service, request: pb.RepositoryIndexRequest) -> Message:
@@ -143,8 +143,8 @@ def device_register(service: Service, request: pb.Empty) -> Message:
 def trace_setting(service: Service, request: pb.SettingsRequest) -> Message:
     """The settings of tracing."""
     settings.expect_no_trace({name: list(value.value) for name, value in request.settings.items()})
-    told = {name: {"value": list(values)} for name, values in settings.trace_settings().items()}
-    return _message({"settings": told}, pb.SettingsRequest())
+    fields = {name: {"value": list(values)} for name, values in settings.trace_settings().items()}
+    return _message({"settings": fields}, pb.SettingsRequest())
 
 
 def log_settings(service: Service, request: pb.LogSettings) -> Message:
@@ -155,8 +155,8 @@ def log_settings(service: Service, request: pb.LogSettings) -> Message:
     }
     service.logs.update(changes)
     kinds = {bool: "bool_param", int: "uint32_param", str: "string_param"}
-    told = {name: {kinds[type(value)]: value} for name, value in service.logs.to_json().items()}
-    return _message({"settings": told}, pb.LogSettings())
+    fields = {name: {kinds[type(value)]: value} for name, value in service.logs.to_json().items()}
+    return _message({"settings": fields}, pb.LogSettings())
 
 
 # By the name of the method: the type of its request, and what answers it.
@@ -182,8 +182,8 @@ METHODS: Mapping[str, tuple[type[Message], Callable[[Service, Any], Message]]] =
 }
 
 
-def _message(told: Mapping[str, object], message: R) -> R:
-    return json_format.ParseDict(dict(told), message)
+def _message(fields: Mapping[str, object], message: R) -> R:
+    return json_format.ParseDict(dict(fields), message)
 
 
 def _infer(service: Service, context: Context, request: pb.ModelInferRequest) -> pb.ModelInferResponse:

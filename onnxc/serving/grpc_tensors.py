@@ -101,12 +101,12 @@ def write_infer_response(answer: Answer, memory: SharedMemory) -> ModelInferResp
     response = ModelInferResponse(model_name=answer.model.name, model_version=str(answer.model.version), id=answer.id)
     for wanted, array in answer.outputs:
         data, part = raw_bytes(array), wanted.part
-        told = response.outputs.add(name=wanted.name, datatype=answer.model.datatype(wanted.name), shape=array.shape)
+        tensor = response.outputs.add(name=wanted.name, datatype=answer.model.datatype(wanted.name), shape=array.shape)
         if part is None:
             response.raw_output_contents.append(data)
             continue
         memory.find(part.region).write(data, part.offset, part.byte_size)
-        told.parameters["shared_memory_region"].string_param = part.region
-        told.parameters["shared_memory_offset"].int64_param = part.offset
-        told.parameters["shared_memory_byte_size"].int64_param = len(data)
+        tensor.parameters["shared_memory_region"].string_param = part.region
+        tensor.parameters["shared_memory_offset"].int64_param = part.offset
+        tensor.parameters["shared_memory_byte_size"].int64_param = len(data)
     return response

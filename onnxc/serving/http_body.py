@@ -45,14 +45,14 @@ def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
         raise InputError(f"Content-Encoding is {encoding[:40]!r}, expected one of {listed}", code="content-encoding")
     reader = zlib.decompressobj(WINDOWS[encoding])
     try:
-        found = reader.decompress(data, limit + 1)
+        decompressed = reader.decompress(data, limit + 1)
     except zlib.error as problem:
         raise InputError(f"the body is no {encoding}: {problem}", code="content-encoding") from problem
-    if len(found) > limit:
+    if len(decompressed) > limit:
         raise _too_large(limit)
     if not reader.eof:
         raise InputError(f"the body ends within its {encoding} stream", code="content-encoding")
-    return found
+    return decompressed
 
 
 def _too_large(limit: int) -> ServingError:

@@ -112,15 +112,15 @@ class ModelRegistry:
     def _loaded(self, name: str, files: Mapping[int, VersionFiles], given: Configuration | None) -> _Entry:
         previous = self._entries.get(name, _Entry())
         served, stamps, failures = {}, {}, {}
-        for version, found in files.items():
-            if given is None and previous.stamps.get(version) == found.stamp and version not in previous.failures:
-                served[version], stamps[version] = previous.served[version], found.stamp
+        for version, own_files in files.items():
+            if given is None and previous.stamps.get(version) == own_files.stamp and version not in previous.failures:
+                served[version], stamps[version] = previous.served[version], own_files.stamp
                 continue
             try:
-                served[version] = self._open(name, version, found, given)
-                stamps[version] = found.stamp
+                served[version] = self._open(name, version, own_files, given)
+                stamps[version] = own_files.stamp
             except OnnxcError as problem:
-                failures[version] = (found.stamp, problem)
+                failures[version] = (own_files.stamp, problem)
         if failures or not files:
             # What was served before goes on, versions included that the policy would let go of.
             served, stamps = {**previous.served, **served}, {**previous.stamps, **stamps}

@@ -50,11 +50,11 @@ class Repository:
         """The versions of a model that have a file."""
         folder = self.folder(name)
         config = _stamp(folder / CONFIG_FILE)
-        found = {}
+        versions = {}
         for path in folder.iterdir():
             if _VERSION.fullmatch(path.name) and (file := _model_file(path)) is not None:
-                found[int(path.name)] = VersionFiles(file, (*config, *_stamp(*sorted(path.rglob("*")))))
-        return found
+                versions[int(path.name)] = VersionFiles(file, (*config, *_stamp(*sorted(path.rglob("*")))))
+        return versions
 
 
 def _model_file(folder: Path) -> Path | None:

@@ -78,8 +78,8 @@ def _model_config(service: Service, call: Call) -> object:
 
 
 def _statistics(service: Service, call: Call) -> object:
-    found = [service.registry.find(call.model, call.version)] if call.model else service.registry.served()
-    return descriptions.statistics(found)
+    models = [service.registry.find(call.model, call.version)] if call.model else service.registry.served()
+    return descriptions.statistics(models)
 
 
 def _index(service: Service, call: Call) -> object:
@@ -127,8 +127,8 @@ def _memory_status(service: Service, call: Call) -> object:
 
 
 def _memory_register(service: Service, call: Call) -> None:
-    told = call.json
-    key, offset, byte_size = told.get("key"), told.get("offset", 0), told.get("byte_size")
+    fields = call.json
+    key, offset, byte_size = fields.get("key"), fields.get("offset", 0), fields.get("byte_size")
     if not isinstance(key, str) or type(offset) is not int or type(byte_size) is not int:
         raise InputError("a region has a key, an offset and a byte_size", code="malformed-request")
     service.memory.register(call.path["region"], key, offset, byte_size)
@@ -294,19 +294,19 @@ def _open_endpoint(service: Service, handler: Handler) -> Endpoint:
 def _worked(service: Service, handler: Handler, call: Call) -> Response:
     """What the handler gives, as a response; what is no error of ours is a defect, and logged as one."""
     try:
-        found = handler(service, call)
+        answer = handler(service, call)
     except OnnxcError as problem:
         return _failure(problem)
     except Exception as problem:
         LOG.error("a request failed", exc_info=problem)
         return _response(500, {"error": f"error[internal-error]: {type(problem).__name__}"})
-    if not isinstance(found, Body):
-        return _response(200, found) if found is not None else Response(b"", 200)
-    headers = {} if found.header_length is None else {HEADER_LENGTH: str(found.header_length)}
-    data, encoding = compressed(found.data, call.headers.get("Accept-Encoding", ""))
+    if not isinstance(answer, Body):
+        return _response(200, answer) if answer is not None else Response(b"", 200)
+    headers = {} if answer.header_length is None else {HEADER_LENGTH: str(answer.header_length)}
+    data, encoding = compressed(answer.data, call.headers.get("Accept-Encoding", ""))
     if encoding:
         headers["Content-Encoding"] = encoding
-    binary = "application/octet-stream" if found.header_length is not None else "application/json"
+    binary = "application/octet-stream" if answer.header_length is not None else "application/json"
     return Response(data, 200, headers, binary)
 
 
@@ -327,8 +327,8 @@ def _failure(problem: OnnxcError) -> Response:
     return response
 
 
-def _response(status: int, found: object) -> Response:
-    return Response(orjson.dumps(found), status, media_type="application/json")
+def _response(status: int, content: object) -> Response:
+    return Response(orjson.dumps(content), status, media_type="application/json")
 
 
 def _traced(request: Request, response: Response) -> Response:

@@ -48,12 +48,12 @@ def parse_object(data: bytes | memoryview) -> Object:
     if not data:
         return {}
     try:
-        found = orjson.loads(data)
+        parsed = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
         raise InputError(f"the body is no JSON: {problem}", code="malformed-json") from problem
-    if not isinstance(found, dict):
-        raise InputError(f"the body is a JSON {type(found).__name__}, expected an object", code="malformed-json")
-    return found
+    if not isinstance(parsed, dict):
+        raise InputError(f"the body is a JSON {type(parsed).__name__}, expected an object", code="malformed-json")
+    return parsed
 
 
 def read_infer_request(model: ServedModel, body: bytes, header: str | None, memory: SharedMemory) -> InferRequest:
@@ -62,10 +62,10 @@ def read_infer_request(model: ServedModel, body: bytes, header: str | None, memo
     if header is not None and length == 0:
         return _raw_request(model, body)
     view = memoryview(body)
-    told = parse_object(view[:length])
-    parameters = _parameters(told)
+    fields = parse_object(view[:length])
+    parameters = _parameters(fields)
     tensors, used = {}, length
-    for item in _objects(told, "inputs"):
+    for item in _objects(fields, "inputs"):
         name, tensor, taken = _read_tensor(item, view[used:], memory)
         if name in tensors:
             raise InputError(f'input "{name}" comes twice', code="input-twice")
@@ -73,8 +73,8 @@ def read_infer_request(model: ServedModel, body: bytes, header: str | None, memo
     if used != len(body):
         raise InputError(f"{len(body) - used} bytes of the body belong to no input", code="tensor-bytes")
     binary = parameters.get("binary_data_output", False) is True
-    outputs = [_read_output(item, is_binary=binary) for item in _objects(told, "outputs")]
-    return InferRequest(tensors, outputs, _text(told, "id", ""), timeout_of(parameters), binary)
+    outputs = [_read_output(item, is_binary=binary) for item in _objects(fields, "outputs")]
+    return InferRequest(tensors, outputs, _text(fields, "id", ""), timeout_of(parameters), binary)
 
 
 def _header_length(header: str | None, size: int) -> int:
@@ -99,8 +99,8 @@ def _raw_request(model: ServedModel, body: bytes) -> InferRequest:
     if open_sizes > 1 or datatype == BYTES:
         raise InputError(f"the shape of {info} does not follow from the bytes", code="header-length")
     elements = len(body) // expect_datatype(info.name, datatype).itemsize
-    found = [size if isinstance(size, int) else elements // max(known, 1) for size in sizes]
-    return InferRequest({info.name: WireTensor(datatype, array_of(info.name, datatype, found, body))})
+    resolved = [size if isinstance(size, int) else elements // max(known, 1) for size in sizes]
+    return InferRequest({info.name: WireTensor(datatype, array_of(info.name, datatype, resolved, body))})
 
 
 def _read_tensor(item: Object, rest: memoryview, memory: SharedMemory) -> tuple[str, WireTensor, int]:
@@ -158,7 +158,7 @@ def write_infer_response(answer: Answer, memory: SharedMemory) -> Body:
     """The answer as a body."""
     outputs, parts = [], []
     for wanted, array in answer.outputs:
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "name": wanted.name,
             "datatype": answer.model.datatype(wanted.name),
             "shape": array.shape,
@@ -167,17 +167,17 @@ def write_infer_response(answer: Answer, memory: SharedMemory) -> Body:
             data = raw_bytes(array)
             part = wanted.part
             memory.find(part.region).write(data, part.offset, part.byte_size)
-            told["parameters"] = {
+            fields["parameters"] = {
                 "shared_memory_region": part.region,
                 "shared_memory_offset": part.offset,
                 "shared_memory_byte_size": len(data),
             }
         elif wanted.is_binary:
             parts.append(raw_bytes(array))
-            told["parameters"] = {"binary_data_size": len(parts[-1])}
+            fields["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
-            told["data"] = _json_data(wanted.name, told["datatype"], array)
-        outputs.append(told)
+            fields["data"] = _json_data(wanted.name, fields["datatype"], array)
+        outputs.append(fields)
     head = {"model_name": answer.model.name, "model_version": str(answer.model.version), "outputs": outputs}
     header = orjson.dumps({"id": answer.id, **head} if answer.id else head, option=orjson.OPT_SERIALIZE_NUMPY)
     return Body(b"".join((header, *parts)), len(header)) if parts else Body(header)
@@ -194,24 +194,24 @@ def _json_data(name: str, datatype: object, array: np.ndarray) -> object:
 
 
 def _parameters(item: Object) -> Parameters:
-    found = item.get("parameters", {})
-    if not isinstance(found, dict):
+    parameters = item.get("parameters", {})
+    if not isinstance(parameters, dict):
         raise InputError("parameters is no object", code="malformed-request")
-    return found
+    return parameters
 
 
-def _objects(told: Object, key: str) -> list[Object]:
-    items = told.get(key, [])
+def _objects(fields: Object, key: str) -> list[Object]:
+    items = fields.get(key, [])
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InputError(f"{key} is no array of objects", code="malformed-request")
     return items
 
 
 def _text(item: Object, key: str, default: str | None = None) -> str:
-    found = item.get(key, default)
-    if not isinstance(found, str):
-        raise InputError(f"{key} is {found!r}, expected a string", code="malformed-request")
-    return found
+    text = item.get(key, default)
+    if not isinstance(text, str):
+        raise InputError(f"{key} is {text!r}, expected a string", code="malformed-request")
+    return text
 
 
 def _shape(item: Object, name: str) -> list[int]:

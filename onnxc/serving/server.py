@@ -67,13 +67,13 @@ def serve(
     """
     service.logs.attach(LOG)
     ended = threading.Event()
-    previous = [signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGTERM, signal.SIGINT)]
+    previous = [signal.signal(signum, lambda *_: ended.set()) for signum in (signal.SIGTERM, signal.SIGINT)]
     try:
         with ThreadPoolExecutor(service.max_requests + _SPARE_THREADS, "onnxc serve") as threads:
             _serve(service, options, threads, ended, started, ready)
     finally:
-        for number, handler in zip((signal.SIGTERM, signal.SIGINT), previous, strict=True):
-            signal.signal(number, handler)
+        for signum, handler in zip((signal.SIGTERM, signal.SIGINT), previous, strict=True):
+            signal.signal(signum, handler)
 
 
 def _serve(

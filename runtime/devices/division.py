@@ -95,17 +95,17 @@ def decode_division(
 
 def groups_of(body: Body) -> list[tuple[tuple[int, ...], ...]]:
     """The groups of all exchanges of a body; ValueError for what is none."""
-    found: list[tuple[tuple[int, ...], ...]] = []
+    result: list[tuple[tuple[int, ...], ...]] = []
     for step in body.steps:
         match step:
             # A convolution has groups, too: of channels, and they are counted.
             case Host(attributes={"groups": groups}) if not isinstance(groups, int):
-                found.append(_as_groups(groups))
+                result.append(_as_groups(groups))
             case If():
-                found += groups_of(step.then) + groups_of(step.otherwise)
+                result += groups_of(step.then) + groups_of(step.otherwise)
             case While():
-                found += groups_of(step.body)
-    return found
+                result += groups_of(step.body)
+    return result
 
 
 def _as_groups(value: JsonValue) -> tuple[tuple[int, ...], ...]:
@@ -139,7 +139,7 @@ def _joined(arrays: Sequence[np.ndarray]) -> npt.NDArray[np.uint8]:
 
 def _arrays(data: npt.NDArray[np.uint8], parameters: Sequence[Parameter]) -> tuple[np.ndarray, ...]:
     """The arrays of these types that were joined; DeviceError where the bytes end before."""
-    found: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
     start = 0
     for parameter in parameters:
         shape = _shape(parameter)
@@ -154,9 +154,9 @@ def _arrays(data: npt.NDArray[np.uint8], parameters: Sequence[Parameter]) -> tup
                 raise DeviceError(f"the shares end within {parameter.name}", code="artifact-malformed")
             array = np.ndarray(shape, dtype, data, start)
         array.flags.writeable = False
-        found.append(array)
+        arrays.append(array)
         start += _padded(nbytes)
-    return tuple(found)
+    return tuple(arrays)
 
 
 def _bytes(array: np.ndarray) -> npt.NDArray[np.uint8]:

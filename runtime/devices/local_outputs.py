@@ -67,14 +67,14 @@ def decode_outputs(value: JsonValue, program: Program, devices: int) -> tuple[Lo
     """
     if not isinstance(value, list) or len(value) != len(program.outputs):
         raise ValueError("it does not say of each output how it is divided")
-    found = tuple(
+    decoded = tuple(
         None if each is None else decode_noun(LocalOutput, each, f"outputs[{index}]")
         for index, each in enumerate(value)
     )
-    for output, parameter in zip(found, program.outputs, strict=True):
+    for output, parameter in zip(decoded, program.outputs, strict=True):
         if output is not None and not _fits(output, parameter, len(program.symbols), devices):
             raise ValueError(f"output {parameter.name!r} is not divided so over {devices} devices")
-    return found
+    return decoded
 
 
 def local_signature(signature: Signature, outputs: Sequence[LocalOutput | None]) -> Signature:

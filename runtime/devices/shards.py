@@ -51,11 +51,11 @@ class Shards:
 
         Raises InputError where devices of other processes hold some of it.
         """
-        found = np.empty(self.shape, self.dtype)
+        result = np.empty(self.shape, self.dtype)
         held = np.zeros(self.shape, bool)
         for shard in self.shards:
-            found[shard.index], held[shard.index] = shard.data, True
+            result[shard.index], held[shard.index] = shard.data, True
         if not held.all():
             message = f"{int(held.sum())} of {held.size} elements of the output are in this process"
             raise InputError(message, code="shards-elsewhere")
-        return found
+        return result

@@ -162,18 +162,18 @@ class Archive:
 
     def problems(self) -> list[str]:
         """What is not as it was written, by reading every byte of the file; nothing where all is well."""
-        found = self.damaged_members()
-        if not found and compute_digest(self.file) != stated_digest(self.file):
-            found.append("what lies between the members, or the digest, is not what was written")
-        return found
+        problems = self.damaged_members()
+        if not problems and compute_digest(self.file) != stated_digest(self.file):
+            problems.append("what lies between the members, or the digest, is not what was written")
+        return problems
 
     def damaged_members(self) -> list[str]:
         """What of the members is not as it was written, by their checksums, and whether the file ends as it should.
 
         That takes a third of the time that the digest of the whole file does.
         """
-        found = [f"{name} is not what was written" for name in self.members if not self._is_whole(name)]
-        return found if stated_digest(self.file) else [*found, "it does not end with its digest"]
+        problems = [f"{name} is not what was written" for name in self.members if not self._is_whole(name)]
+        return problems if stated_digest(self.file) else [*problems, "it does not end with its digest"]
 
     def _is_whole(self, name: str) -> bool:
         """Whether the bytes of a member have the checksum that the archive has of them."""

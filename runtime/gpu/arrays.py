@@ -59,7 +59,7 @@ class DeviceArray(DeviceValue):
         self.nbytes = prod(shape) * dtype.itemsize if nbytes is None else nbytes
 
     def __repr__(self) -> str:
-        return f"<DeviceArray {describe(self)} {self.device.properties.number}>"
+        return f"<DeviceArray {describe(self)} {self.device.properties.ordinal}>"
 
     @property
     def ndim(self) -> int:
@@ -109,7 +109,7 @@ class DeviceArray(DeviceValue):
         raise TypeError(f"{describe(self)}: numpy() copies it to the host")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA_DEVICE, self.device.properties.number
+        return CUDA_DEVICE, self.device.properties.ordinal
 
     def __dlpack__(
         self,
@@ -129,16 +129,16 @@ class DeviceArray(DeviceValue):
             with self.device.current():
                 purpose = "to make a stream wait for an array"
                 self.device.driver.call(purpose, "cuStreamWaitEvent", stream or LEGACY_STREAM, self.work.event, 0)
-        return export_capsule(self.address, self.shape, self.dtype, self.device.properties.number, self)
+        return export_capsule(self.address, self.shape, self.dtype, self.device.properties.ordinal, self)
 
     def _finish_work(self) -> None:
         if self.work is not None:
             self.work.wait()
 
     def _download(self) -> np.ndarray:
-        found = np.empty(self.shape, self.dtype)
+        array = np.empty(self.shape, self.dtype)
         with self.device.current():
             self._finish_work()
             if self.nbytes:
-                self.device.download(found.ctypes.data, self.address, self.nbytes)
-        return found
+                self.device.download(array.ctypes.data, self.address, self.nbytes)
+        return array

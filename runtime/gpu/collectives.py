@@ -80,7 +80,7 @@ class Communicators:
 
     def watch(self, device: Device) -> Callable[[int], None]:
         """What waits for a stream of the device, no longer than the time limit, nor for exchanges that have failed."""
-        ordinal, query = device.properties.number, device.driver.functions["cuStreamQuery"]
+        ordinal, query = device.properties.ordinal, device.driver.functions["cuStreamQuery"]
 
         def wait(stream: int) -> None:
             limit = time.monotonic() + self.seconds
@@ -95,7 +95,7 @@ class Communicators:
 
     def exchange_step(self, device: Device) -> Callable[[Host], RunStep[Call] | None]:
         """How a step runs that is a collective; None for what is none."""
-        ordinal = device.properties.number
+        ordinal = device.properties.ordinal
 
         def prepare(step: Host) -> RunStep[Call] | None:
             if step.function not in _COLLECTIVES:

@@ -38,7 +38,7 @@ _FIRST_DRIVERS = {10: 12080, 11: 13000, 12: 12080}
 class DeviceProperties:
     """What a device is. capability: (9, 0) for sm_90. shared_bytes: the most that a block may have."""
 
-    number: int
+    ordinal: int
     name: str
     multiprocessors: int
     capability: tuple[int, int]
@@ -60,18 +60,18 @@ class Releasable(Protocol):
 class Device:
     """An opened device: its primary context, shared with all other users of CUDA in the process."""
 
-    def __init__(self, driver: Driver, number: int = 0) -> None:
+    def __init__(self, driver: Driver, ordinal: int = 0) -> None:
         self.driver = driver
-        self.properties = properties_of(driver, number)
-        self._context = driver.primary_context(number)
+        self.properties = properties_of(driver, ordinal)
+        self._context = driver.primary_context(ordinal)
         self._get_current, self._set_current = (driver.functions[f"cuCtx{verb}Current"] for verb in ("Get", "Set"))
         # Asked to give back what they keep when memory runs out.
         self.caches: weakref.WeakSet[Releasable] = weakref.WeakSet()
         self._process = os.getpid()
 
     def __str__(self) -> str:
-        found = self.properties
-        return f"CUDA device {found.number} ({found.name}, {found.architecture})"
+        properties = self.properties
+        return f"CUDA device {properties.ordinal} ({properties.name}, {properties.architecture})"
 
     def enter(self) -> int:
         """Makes the context current for this thread, and gives what `leave` must be told."""
@@ -151,18 +151,18 @@ def device_count(driver: Driver) -> int:
     return count.value
 
 
-def properties_of(driver: Driver, number: int) -> DeviceProperties:
+def properties_of(driver: Driver, ordinal: int) -> DeviceProperties:
     """What the device is; DeviceError where there is no such device."""
     count = device_count(driver)
-    if not 0 <= number < count:
+    if not 0 <= ordinal < count:
         message = (
-            f"CUDA device {number} is needed, and this process sees {count or 'none'}"
+            f"CUDA device {ordinal} is needed, and this process sees {count or 'none'}"
             f" (driver {driver.library}, CUDA {version_text(driver.version)}): see nvidia-smi and CUDA_VISIBLE_DEVICES"
         )
         raise DeviceError(message, code="no-cuda-device")
     handle, name, total = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
-    purpose = f"to ask what CUDA device {number} is"
-    driver.call(purpose, "cuDeviceGet", ctypes.byref(handle), number)
+    purpose = f"to ask what CUDA device {ordinal} is"
+    driver.call(purpose, "cuDeviceGet", ctypes.byref(handle), ordinal)
     driver.call(purpose, "cuDeviceGetName", name, len(name), handle)
     driver.call(purpose, "cuDeviceTotalMem_v2", ctypes.byref(total), handle)
 
@@ -172,7 +172,7 @@ def properties_of(driver: Driver, number: int) -> DeviceProperties:
         return value.value
 
     return DeviceProperties(
-        number,
+        ordinal,
         name.value.decode(errors="replace"),
         attribute(_MULTIPROCESSORS),
         (attribute(_MAJOR), attribute(_MINOR)),
@@ -187,9 +187,9 @@ def expect_architecture(architecture: str, device: Device) -> None:
     Before 9.0, code runs on devices of the same major and at least the same minor number; from 9.0 on the compiler
     makes the variant "a", which runs on its own kind alone.
     """
-    found = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
-    assert found is not None, architecture
-    major, minor = int(found[1]), int(found[2])
+    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", architecture)
+    assert match is not None, architecture
+    major, minor = int(match[1]), int(match[2])
     has_major, has_minor = device.properties.capability
     if (major, minor) == (has_major, has_minor) or (major == has_major and major < 9 and minor <= has_minor):
         _expect_driver(major, architecture, device)

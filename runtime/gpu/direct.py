@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.gpu.arrays import DeviceArray
-from onnxc.runtime.gpu.wanted import Place, Wanted, as_wanted, uploaded
+from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, uploaded
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
 from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch
 from onnxc.runtime.values import as_array
@@ -47,11 +47,11 @@ class DirectEngine:
     ) -> list["SlotValue"]:
         """The outputs of a call, each where it is wanted."""
         launch, workspace = self.launch, call.workspace
-        found = launch.at(sizes)
-        if workspace.sizes is not found:
-            workspace.prepare(found, found.symbols, found.arena_bytes)
+        resolved = launch.at(sizes)
+        if workspace.sizes is not resolved:
+            workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         inputs = [self._input(index, values[index], call) for index in self.order]
-        outputs = self._outputs(found, wanted, inputs, call)
+        outputs = self._outputs(resolved, wanted, inputs, call)
         arriving = _StagingLayout([x for x in inputs if isinstance(x, np.ndarray)])
         leaving = _StagingLayout([x for x in outputs if isinstance(x, np.ndarray)])
         for staging, layout in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
@@ -73,10 +73,10 @@ class DirectEngine:
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
         """As `run` where all arrays lie on the device: nothing is staged, and outputs are new arrays."""
         launch, workspace = self.launch, call.workspace
-        found = launch.at(sizes)
-        if workspace.sizes is not found:
-            workspace.prepare(found, found.symbols, found.arena_bytes)
-        outputs = call.new_arrays(found.shapes, launch.dtypes, found.nbytes)
+        resolved = launch.at(sizes)
+        if workspace.sizes is not resolved:
+            workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
+        outputs = call.new_arrays(resolved.shapes, launch.dtypes, resolved.nbytes)
         addresses = (*[values[k].address for k in self.order], *[output.address for output in outputs])
         self._enqueue(call, (sizes, addresses, 0, 0))
         return [outputs[k] for k in self.results]
@@ -109,17 +109,17 @@ class DirectEngine:
 
     def _outputs(
         self,
-        found: LaunchSizes,
+        resolved: LaunchSizes,
         wanted: Sequence[Wanted],
         inputs: Sequence[np.ndarray | DeviceArray],
         call: Call,
     ) -> list[np.ndarray | DeviceArray]:
         """An array for each output of the only launch: on the device, or one of the host to be copied to."""
-        places = {output: wanted[result] for result, output in enumerate(self.results)}
+        residencies = {output: wanted[result] for result, output in enumerate(self.results)}
         taken = [x for x in inputs if isinstance(x, DeviceArray)]
         outputs: list[np.ndarray | DeviceArray] = []
-        for index, (shape, dtype) in enumerate(zip(found.shapes, self.launch.dtypes, strict=True)):
-            output = _output(shape, dtype, places[index], taken, call)
+        for index, (shape, dtype) in enumerate(zip(resolved.shapes, self.launch.dtypes, strict=True)):
+            output = _output(shape, dtype, residencies[index], taken, call)
             outputs.append(output)
             if isinstance(output, DeviceArray):
                 taken.append(output)
@@ -159,7 +159,7 @@ def _output(
 ) -> np.ndarray | DeviceArray:
     if isinstance(want, DeviceArray) and want.shape == shape and not any(_overlap(want, other) for other in taken):
         return want
-    if isinstance(want, DeviceArray) or want is Place.DEVICE or prod(shape) * dtype.itemsize > LARGEST_STAGED_BYTES:
+    if isinstance(want, DeviceArray) or want is Residency.DEVICE or prod(shape) * dtype.itemsize > LARGEST_STAGED_BYTES:
         return call.new_array(shape, dtype, "an output")
     return want if isinstance(want, np.ndarray) and want.shape == shape else np.empty(shape, dtype)
 

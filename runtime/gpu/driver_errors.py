@@ -30,7 +30,7 @@ _CODES: Mapping[str, tuple[int, ...]] = {
     "stream-capture": tuple(range(900, 911)),
     "device-lost": tuple(sorted(DEVICE_LOST)),
 }
-_CODE_OF = {number: code for code, numbers in _CODES.items() for number in numbers}
+_CODE_OF = {status: code for code, statuses in _CODES.items() for status in statuses}
 
 _ADVICE: Mapping[str, str] = {
     "out-of-device-memory": "free device memory, or call with smaller inputs; later calls are possible",

@@ -30,7 +30,7 @@ from onnxc.runtime.gpu.direct import DirectEngine
 from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
 from onnxc.runtime.gpu.memory import Buffer
-from onnxc.runtime.gpu.wanted import Place, Wanted, as_wanted, on_device
+from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, on_device
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared, enqueue_launch
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.native.launch import NativeLaunch
@@ -63,12 +63,12 @@ class DeviceEngine:
         weights: np.ndarray,
         locations: Sequence[str],
         driver: Driver,
-        number: int = 0,
+        ordinal: int = 0,
         graphs_kept: int = GRAPHS_KEPT,
         communicators: "Communicators | None" = None,
     ) -> None:
         self.program, self.weights = program, weights
-        self.device = device = Device(driver, number)
+        self.device = device = Device(driver, ordinal)
         body, guards = without_input_guards(program.body)
         self.guards = [guard_check(guard) for guard in guards]
         launches = native_launches(body, image, len(program.symbols), locations)
@@ -82,14 +82,14 @@ class DeviceEngine:
         shared = Shared(device, loaded, buffer, frame_words, locations, graphs_kept, watching)
         self.workspaces = WorkspacePool(lambda: DeviceWorkspace(shared))
         self._defaults = default_arrays(program, weights)
-        around = ExecutionContext(
+        context = ExecutionContext(
             program.symbols,
             lambda constant: _constant(device, buffer, weights, constant),
             lambda step: _device_step(step, launches[step]),
             _stack,
             exchange=None if communicators is None else communicators.exchange_step(device),
         )
-        self.body = prepare_body(body, around, frozenset())
+        self.body = prepare_body(body, context, frozenset())
         self.direct: DirectEngine | None = None
         if is_direct(body):
             (launch,) = launches.values()
@@ -128,9 +128,9 @@ class DeviceEngine:
             return self.direct.run(call, values, sizes, wanted)
         inside = [value.within(call) if isinstance(value, DeviceArray) else value for value in values]
         results = run_body(self.body, inside, list(sizes), call)
-        found: list[SlotValue] = [as_wanted(result, want, call) for result, want in zip(results, wanted, strict=True)]
-        owned = iter(own_values([value for value in found if not isinstance(value, DeviceArray)], values))
-        return [value if isinstance(value, DeviceArray) else next(owned) for value in found]
+        outputs: list[SlotValue] = [as_wanted(result, want, call) for result, want in zip(results, wanted, strict=True)]
+        owned = iter(own_values([value for value in outputs if not isinstance(value, DeviceArray)], values))
+        return [value if isinstance(value, DeviceArray) else next(owned) for value in outputs]
 
     @property
     def runs_resident(self) -> bool:
@@ -153,7 +153,7 @@ class DeviceEngine:
     @property
     def on_host(self) -> tuple[Wanted, ...]:
         """All outputs on the host."""
-        return (Place.HOST,) * len(self.program.outputs)
+        return (Residency.HOST,) * len(self.program.outputs)
 
     def fast_call(self) -> FastFunction | None:
         """None: there is nothing faster."""
@@ -178,18 +178,18 @@ def _device_step(step: Launch, launch: NativeLaunch) -> RunStep[Call]:
     """A launch as a step: outputs are new arrays of the device."""
 
     def run(slots: Slots, symbols: Symbols, call: Call) -> None:
-        workspace, found = call.workspace, launch.at(tuple(symbols))
-        if workspace.sizes is not found:
-            workspace.prepare(found, found.symbols, found.arena_bytes)
+        workspace, resolved = call.workspace, launch.at(tuple(symbols))
+        if workspace.sizes is not resolved:
+            workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         arrays: list[DeviceArray] = []
         for slot in step.inputs:
             slots[slot] = array = on_device(slots[slot], call)
             arrays.append(array)
-        for slot, shape, dtype in zip(step.outputs, found.shapes, launch.dtypes, strict=True):
+        for slot, shape, dtype in zip(step.outputs, resolved.shapes, launch.dtypes, strict=True):
             slots[slot] = made = call.new_array(shape, dtype, "a value inside of the model")
             arrays.append(made)
-        for place, array in enumerate(arrays, launch.first_array):
-            workspace.words[place] = array.address
+        for ordinal, array in enumerate(arrays, launch.first_array):
+            workspace.words[ordinal] = array.address
         enqueue_launch(launch, workspace, call.stream)
         workspace.counts.launches += 1
         call.in_flight = call.owes_status = True
@@ -212,8 +212,8 @@ def _stack(tensors: Sequence["SlotValue"], call: Call) -> "SlotValue":
 def _constant(device: Device, buffer: Buffer, weights: np.ndarray, constant: Constant) -> "np.ndarray | DeviceArray":
     """A constant of a body, among the weights on the device and on the host."""
     view = constant_view(weights, constant)
-    found = resident(device, buffer, view, weights)
-    return view if found is None else found
+    array = resident(device, buffer, view, weights)
+    return view if array is None else array
 
 
 def resident(device: Device, buffer: Buffer, view: np.ndarray, weights: np.ndarray) -> DeviceArray | None:

@@ -41,17 +41,17 @@ def resident_arrays(
     expected: the element type and rank of each. This is what calls in a row, as when tokens are generated, spend their
     time with.
     """
-    ordinal, found = call.device.properties.number, []
+    ordinal, arrays = call.device.properties.ordinal, []
     for value, (dtype, rank) in zip(values, expected, strict=True):
         if type(value) is not DeviceArray or value.dtype != dtype or len(value.shape) != rank:
             return None
-        if value.address % ALIGNMENT or not value.nbytes or value.device.properties.number != ordinal:
+        if value.address % ALIGNMENT or not value.nbytes or value.device.properties.ordinal != ordinal:
             return None
         if value.work is not None:
             call.follow_work(value)
-        found.append(value)
+        arrays.append(value)
     call.follow_default()
-    return found
+    return arrays
 
 
 def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:
@@ -59,30 +59,34 @@ def import_tensor(value: object, dtype: DType, what: str, expected: str, call: C
 
     Memory is shared where it is contiguous and aligned. Raises InputError.
     """
-    found = _describe(value, what, expected, call)
-    if found is None:
+    described = _describe(value, what, expected, call)
+    if described is None:
         return import_array(value, dtype, what, expected)
-    _expect_type(found, dtype, what, expected, call)
-    if prod(found.shape) == 0:
-        return call.new_array(found.shape, dtype, "an empty array")
-    if _is_contiguous(found) and found.address % ALIGNMENT == 0:
-        return DeviceArray(call.device, found.address, found.shape, dtype, found.owner)
-    return _copied(found, what, call)
+    _expect_type(described, dtype, what, expected, call)
+    if prod(described.shape) == 0:
+        return call.new_array(described.shape, dtype, "an empty array")
+    if _is_contiguous(described) and described.address % ALIGNMENT == 0:
+        return DeviceArray(call.device, described.address, described.shape, dtype, described.owner)
+    return _copied(described, what, call)
 
 
 def import_output(value: object, dtype: DType, what: str, expected: str, call: Call) -> DeviceArray | None:
     """An array on the device that the call is to write into; None for what lies on the host. Raises InputError."""
-    found = _describe(value, what, expected, call)
-    if found is None:
+    described = _describe(value, what, expected, call)
+    if described is None:
         return None
-    _expect_type(found, dtype, what, expected, call)
+    _expect_type(described, dtype, what, expected, call)
     if isinstance(value, DeviceArray):
         return value
-    if found.is_read_only or not _is_contiguous(found) or found.address % ALIGNMENT:
-        state = "that cannot be written to" if found.is_read_only else f"at {found.address:#x} with {found.strides}"
+    if described.is_read_only or not _is_contiguous(described) or described.address % ALIGNMENT:
+        state = (
+            "that cannot be written to"
+            if described.is_read_only
+            else f"at {described.address:#x} with {described.strides}"
+        )
         message = f"{what} is an array {state}, expected a contiguous one on a boundary of {ALIGNMENT} bytes"
         raise InputError(message, code="output-layout")
-    return DeviceArray(call.device, found.address, found.shape, dtype, found.owner)
+    return DeviceArray(call.device, described.address, described.shape, dtype, described.owner)
 
 
 def _describe(value: object, what: str, expected: str, call: Call) -> Described | None:
@@ -92,8 +96,8 @@ def _describe(value: object, what: str, expected: str, call: Call) -> Described 
     if isinstance(value, DeviceArray):
         call.follow_work(value)
         call.follow_default()
-        number = value.device.properties.number
-        return Described(value.address, number, value.shape, None, value.dtype, value)
+        ordinal = value.device.properties.ordinal
+        return Described(value.address, ordinal, value.shape, None, value.dtype, value)
     try:
         return _describe_foreign(value, what, expected, call)
     except (OnnxcError, MemoryError):
@@ -108,8 +112,8 @@ def _describe_foreign(value: object, what: str, expected: str, call: Call) -> De
     device_of = getattr(value, "__dlpack_device__", None)
     if device_of is not None and device_of()[0] == CUDA_DEVICE:
         return _from_dlpack(value, what, call)  # type: ignore[arg-type]
-    told = getattr(value, "__cuda_array_interface__", None)
-    return None if told is None else _from_interface(value, told, what, expected, call)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    return None if interface is None else _from_interface(value, interface, what, expected, call)
 
 
 def _from_dlpack(value: StreamedDLPack, what: str, call: Call) -> Described:
@@ -119,20 +123,20 @@ def _from_dlpack(value: StreamedDLPack, what: str, call: Call) -> Described:
     return read_capsule(value.__dlpack__(stream=stream), what)
 
 
-def _from_interface(value: object, told: Mapping[str, object], what: str, expected: str, call: Call) -> Described:
-    data, shape, strides = told["data"], told["shape"], told.get("strides")
+def _from_interface(value: object, interface: Mapping[str, object], what: str, expected: str, call: Call) -> Described:
+    data, shape, strides = interface["data"], interface["shape"], interface.get("strides")
     assert isinstance(data, tuple)
     assert isinstance(shape, tuple)
     assert strides is None or isinstance(strides, tuple)
-    dtype, (address, is_read_only) = np.dtype(str(told["typestr"])), data
+    dtype, (address, is_read_only) = np.dtype(str(interface["typestr"])), data
     steps = None if strides is None else tuple(step // dtype.itemsize for step in strides)
-    if told.get("mask") is not None:
+    if interface.get("mask") is not None:
         raise InputError(f"{what} has a mask, expected {expected}", code="input-type")
-    stream = told.get("stream")
+    stream = interface.get("stream")
     if isinstance(stream, int):
         call.follow_stream(stream)
     call.follow_default()
-    device = _device_of(address, call) if address and prod(shape) else call.device.properties.number
+    device = _device_of(address, call) if address and prod(shape) else call.device.properties.ordinal
     if device is None:
         raise InputError(f"{what} has an address that is on no CUDA device, expected {expected}", code="input-device")
     return Described(address or 0, device, shape, steps, dtype, value, bool(is_read_only))
@@ -140,50 +144,50 @@ def _from_interface(value: object, told: Mapping[str, object], what: str, expect
 
 def _device_of(address: int, call: Call) -> int | None:
     """The number of the device that an address is on."""
-    number = ctypes.c_int()
+    ordinal = ctypes.c_int()
     ask = call.device.driver.functions["cuPointerGetAttribute"]
-    return None if ask(ctypes.byref(number), _DEVICE_ORDINAL, address) else number.value
+    return None if ask(ctypes.byref(ordinal), _DEVICE_ORDINAL, address) else ordinal.value
 
 
-def _expect_type(found: Described, dtype: DType, what: str, expected: str, call: Call) -> None:
+def _expect_type(described: Described, dtype: DType, what: str, expected: str, call: Call) -> None:
     """InputError unless the array is of the element type and on the device of the call."""
-    is_here = found.device == call.device.properties.number
-    if found.dtype == dtype and is_here:
+    is_here = described.device == call.device.properties.ordinal
+    if described.dtype == dtype and is_here:
         return
-    came = type_text(dtype_name(found.dtype), found.shape)
+    came = type_text(dtype_name(described.dtype), described.shape)
     if is_here:
         raise InputError(f"{what} is {came} on the device, expected {expected}", code="input-dtype")
-    message = f"{what} is {came} on CUDA device {found.device}, and the model is on {call.device}"
+    message = f"{what} is {came} on CUDA device {described.device}, and the model is on {call.device}"
     raise InputError(message, code="input-device")
 
 
-def _copied(found: Described, what: str, call: Call) -> DeviceArray:
+def _copied(given: Described, what: str, call: Call) -> DeviceArray:
     """A contiguous copy on the device, in parts that are contiguous."""
-    inner, itemsize, strides = len(found.shape), found.dtype.itemsize, found.strides or _dense(found.shape)
+    inner, itemsize, strides = len(given.shape), given.dtype.itemsize, given.strides or _dense(given.shape)
     run = 1
-    while inner and (found.shape[inner - 1] == 1 or strides[inner - 1] == run):
+    while inner and (given.shape[inner - 1] == 1 or strides[inner - 1] == run):
         inner -= 1
-        run *= found.shape[inner]
-    parts = prod(found.shape[:inner])
+        run *= given.shape[inner]
+    parts = prod(given.shape[:inner])
     if parts > _PARTS_LIMIT:
         message = (
-            f"{what} is {type_text(dtype_name(found.dtype), found.shape)} on the device with strides {list(strides)}, "
+            f"{what} is {type_text(dtype_name(given.dtype), given.shape)} on the device with strides {list(strides)}, "
             f"which lies in {parts} parts: pass a contiguous array"
         )
         raise InputError(message, code="input-layout")
-    made = call.new_array(found.shape, found.dtype, f"a copy of {what}")
-    for part, place in enumerate(product(*map(range, found.shape[:inner]))):
-        offset = sum(index * step for index, step in zip(place, strides, strict=False))
-        call.copy(made.address + part * run * itemsize, found.address + offset * itemsize, run * itemsize)
+    made = call.new_array(given.shape, given.dtype, f"a copy of {what}")
+    for part, at in enumerate(product(*map(range, given.shape[:inner]))):
+        offset = sum(index * step for index, step in zip(at, strides, strict=False))
+        call.copy(made.address + part * run * itemsize, given.address + offset * itemsize, run * itemsize)
     # What is copied must be alive until the copy is done.
-    made.owner = (made.owner, found.owner)
+    made.owner = (made.owner, given.owner)
     return made
 
 
-def _is_contiguous(found: Described) -> bool:
-    return found.strides is None or all(
+def _is_contiguous(described: Described) -> bool:
+    return described.strides is None or all(
         size == 1 or step == dense
-        for size, step, dense in zip(found.shape, found.strides, _dense(found.shape), strict=True)
+        for size, step, dense in zip(described.shape, described.strides, _dense(described.shape), strict=True)
     )
 
 

@@ -11,7 +11,7 @@ from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, 
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.exchange import import_output, import_tensor, resident_arrays
-from onnxc.runtime.gpu.wanted import Place, Wanted
+from onnxc.runtime.gpu.wanted import Residency, Wanted
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.signature import Signature
@@ -101,7 +101,7 @@ class DeviceExecutable(Executable):
             if info.dtype is not None:
                 on_device = import_output(array, info.dtype, f'out "{name}"', info.text, call)
             given[name] = self._expect_output(name, array) if on_device is None else on_device
-        usual = Place.DEVICE if any(isinstance(value, DeviceArray) for value in values) else Place.HOST
+        usual = Residency.DEVICE if any(isinstance(value, DeviceArray) for value in values) else Residency.HOST
         return [given.get(name, usual) for name in self._output_names]
 
     def _given(self, name: str, array: object, result: "SlotValue") -> "SlotValue":

@@ -95,16 +95,16 @@ class Nccl:
     def connect(self, devices: tuple[int, ...]) -> list[int]:
         """A communicator for each CUDA device of a group, all made at once; the n-th is that of the n-th device."""
         made = (c_void_p * len(devices))()
-        numbers = (c_int * len(devices))(*devices)
+        ordinals = (c_int * len(devices))(*devices)
         listed = ", ".join(map(str, devices))
-        self.call(f"to connect the CUDA devices {listed}", "ncclCommInitAll", made, len(devices), numbers)
+        self.call(f"to connect the CUDA devices {listed}", "ncclCommInitAll", made, len(devices), ordinals)
         return [address or 0 for address in made]
 
     def problem(self, communicator: int) -> DeviceError | None:
         """What went wrong in the exchanges that were enqueued, None for nothing so far."""
-        found = c_int()
-        self.call("in a call", "ncclCommGetAsyncError", communicator, ctypes.byref(found))
-        return self.error(found.value, "in an exchange", "NCCL") if found.value not in (0, IN_PROGRESS) else None
+        status = c_int()
+        self.call("in a call", "ncclCommGetAsyncError", communicator, ctypes.byref(status))
+        return self.error(status.value, "in an exchange", "NCCL") if status.value not in (0, IN_PROGRESS) else None
 
 
 def load_nccl() -> Nccl:

@@ -21,7 +21,7 @@ from onnxc.runtime.gpu.engine import DeviceEngine, resident
 from onnxc.runtime.gpu.load import this_driver
 from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.nccl import Nccl, this_nccl
-from onnxc.runtime.gpu.wanted import Place
+from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.load import image_of, locations_of, signature_of
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.values import host_value
@@ -49,9 +49,9 @@ def make_for_gpus(
     assert code is not None, artifact.program.name
     engines = [
         DeviceEngine(
-            artifact.program, image, code, artifact.weights, locations, driver, number, communicators=communicators
+            artifact.program, image, code, artifact.weights, locations, driver, ordinal, communicators=communicators
         )
-        for number in range(division.devices)
+        for ordinal in range(division.devices)
     ]
     added = [_added(artifact, division, engine, device) for device, engine in enumerate(engines)]
     return Executable(
@@ -74,11 +74,11 @@ def _added(artifact: Artifact, division: Division, engine: DeviceEngine, device:
             engine.device.upload(buffer.address, data)
     start, end = read_address(data), read_address(data) + data.nbytes
     held = [start <= read_address(array) < end for array in arrays]
-    found = [
+    added = [
         resident(engine.device, buffer, array, data) if inside else None
         for array, inside in zip(arrays, held, strict=True)
     ]
-    return [array if there is None else there for array, there in zip(arrays, found, strict=True)]
+    return [array if there is None else there for array, there in zip(arrays, added, strict=True)]
 
 
 class SeveralEngine(DividedEngine):
@@ -113,17 +113,20 @@ class SeveralEngine(DividedEngine):
     def _run(self, device: int, values: Sequence["HostValue"], sizes: tuple[int, ...]) -> list["SlotValue"]:
         """The outputs on a device; what every device has whole is copied to the host from the first alone."""
         engine = self._engines[device]
-        wanted = tuple(Place.DEVICE if device and output is None else Place.HOST for output in self._outputs)
+        wanted = tuple(Residency.DEVICE if device and output is None else Residency.HOST for output in self._outputs)
         with engine.call() as call:
             try:
-                found = engine.run_in(call, (*values, *self._added[device]), sizes, wanted)
+                results = engine.run_in(call, (*values, *self._added[device]), sizes, wanted)
                 if call.in_flight:
                     call.synchronize()
             except BaseException:
                 # Others may wait on their devices for exchanges that this one has no part in any more.
                 self._communicators.abort()
                 raise
-        return [host_value(value) if place == Place.HOST else value for value, place in zip(found, wanted, strict=True)]
+        return [
+            host_value(value) if residency == Residency.HOST else value
+            for value, residency in zip(results, wanted, strict=True)
+        ]
 
     def stats(self) -> Stats:
         """What has run so far, on all devices."""

@@ -16,22 +16,22 @@ from onnxc.runtime.values import as_array, host_value
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["Place", "Wanted", "as_wanted", "on_device", "uploaded"]
+__all__ = ["Residency", "Wanted", "as_wanted", "on_device", "uploaded"]
 
 
-class Place(Enum):
+class Residency(Enum):
     """Where a new array for an output lies."""
 
     HOST, DEVICE = range(2)
 
 
 # A new array for an output, or an array that the caller gave for it.
-Wanted = Place | DeviceArray | np.ndarray
+Wanted = Residency | DeviceArray | np.ndarray
 
 
 def as_wanted(value: "SlotValue", want: Wanted, call: Call) -> "SlotValue":
     """A result where it is wanted; on the device in an array of the caller's own, or in the one that was given."""
-    if isinstance(want, np.ndarray) or want is Place.HOST:
+    if isinstance(want, np.ndarray) or want is Residency.HOST:
         return host_value(value)
     if not isinstance(value, np.ndarray | DeviceArray) or value.dtype == STRING:
         return value

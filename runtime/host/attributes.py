@@ -26,7 +26,7 @@ def integer_pairs(attributes: Attributes, name: str) -> tuple[tuple[int, int], .
     return tuple((int(first), int(second)) for first, second in value)
 
 
-def number(attributes: Attributes, name: str, default: float | None = None) -> float:
+def real(attributes: Attributes, name: str, default: float | None = None) -> float:
     """The attribute as a float."""
     value = attributes.get(name, default)
     assert isinstance(value, int | float | np.number), (name, value)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnxc.runtime.host.attributes import flag, integer, number, text
+from onnxc.runtime.host.attributes import flag, integer, real, text
 from onnxc.runtime.host.elements import F32, in_double, narrow, widen, wider
 from onnxc.runtime.host.erf import erf
 from onnxc.runtime.host.reductions import reduce_axes
@@ -62,7 +62,7 @@ def layer_norm(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ..
     wide = widen(x)
     distance = wide - _mean(wide, integer(attributes, "axis"))
     variance = _mean(distance * distance, integer(attributes, "axis"))
-    inverse = 1.0 / np.sqrt(variance + number(attributes, "epsilon"))
+    inverse = 1.0 / np.sqrt(variance + real(attributes, "epsilon"))
     normalized = narrow(distance * inverse, x.dtype)
     scaled = narrow(widen(normalized) * widen(scale), x.dtype)
     return (narrow(widen(scaled) + widen(bias), x.dtype),)
@@ -77,7 +77,7 @@ def rms_norm(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]
     """
     x, scale = operands
     wide = widen(x)
-    root = np.sqrt(_mean(wide * wide, integer(attributes, "axis")) + number(attributes, "epsilon"))
+    root = np.sqrt(_mean(wide * wide, integer(attributes, "axis")) + real(attributes, "epsilon"))
     normalized = narrow(wide / root, x.dtype)
     return (narrow(widen(normalized) * widen(scale), x.dtype),)
 
@@ -116,13 +116,13 @@ def attention(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...
     """
     q, k, v, *masks = operands
     step = _rounding_to(q.dtype)
-    scale = step(np.sqrt(np.asarray(number(attributes, "scale"), wider(q.dtype))))
+    scale = step(np.sqrt(np.asarray(real(attributes, "scale"), wider(q.dtype))))
     heads, groups = q.shape[1], k.shape[1]
     grouped = (q.shape[0], groups, heads // max(groups, 1))
     queries = step(widen(q) * scale).reshape(*grouped, *q.shape[2:])
     keys = np.swapaxes(step(widen(k) * scale), -1, -2)[:, :, np.newaxis]
     scores = step(queries @ keys).reshape(*q.shape[:3], k.shape[2])
-    softcap = number(attributes, "softcap", 0.0)
+    softcap = real(attributes, "softcap", 0.0)
     if softcap != 0:
         scores = step(step(_tanh(step(scores / softcap))) * softcap)
 

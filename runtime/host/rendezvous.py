@@ -141,8 +141,8 @@ def group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
     """The devices of the group that a device is in, in the order in which they are combined."""
     groups = attributes["groups"]
     assert isinstance(groups, tuple), attributes
-    found: tuple[int, ...] = next(group for group in groups if device in group)
-    return found
+    match: tuple[int, ...] = next(group for group in groups if device in group)
+    return match
 
 
 @dataclass(frozen=True)

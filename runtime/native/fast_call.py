@@ -109,7 +109,7 @@ def write_fast_call(
         **_arguments(inputs),
         output_shapes=f"({''.join(f'{y}_shape, ' for y in early)})",
         allocate="; ".join(f"{y} = empty({y}_shape, {y}_dtype)" for y in early) or "pass",
-        store="; ".join(f"words[{place}] = {ADDRESS.format(x)}" for place, x in stored) or "pass",
+        store="; ".join(f"words[{index}] = {ADDRESS.format(x)}" for index, x in stored) or "pass",
         status=status,
         late=f"{''.join(f'{outputs[k]}, ' for k in launch.step.late)} = late_outputs({symbols}, workspace)"
         if launch.step.late

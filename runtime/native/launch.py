@@ -106,7 +106,7 @@ class NativeLaunch:
             return workspace.heap.interruption()
         return illegal_data(status, self.locations, self.faults)
 
-    def found_symbols(self, workspace: Workspace) -> dict[int, int]:
+    def bound_symbols(self, workspace: Workspace) -> dict[int, int]:
         """The values of the symbols that the call has bound."""
         return {symbol: workspace.words[FRAME_SYMBOLS + symbol] for symbol in self.step.binds}
 

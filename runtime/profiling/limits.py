@@ -67,12 +67,12 @@ class Limits:
 
 def measured_limits(report: JsonValue, threads: int) -> Limits:
     """The limits of this machine for code with this report. The first time this takes half a second."""
-    told = report if isinstance(report, Mapping) else {}
-    per_core = told.get("limits")
+    entries = report if isinstance(report, Mapping) else {}
+    per_core = entries.get("limits")
     flops = per_core.get("flops_per_second") if isinstance(per_core, Mapping) else None
     peak = flops * threads if isinstance(flops, int | float) else None
     bandwidths = tuple(Bandwidth(each.working_set, each.bytes_per_second * threads) for each in _bandwidths())
-    return Limits(threads, peak, bandwidths, str(told.get("calibrated_on", "")))
+    return Limits(threads, peak, bandwidths, str(entries.get("calibrated_on", "")))
 
 
 @cache

@@ -92,10 +92,10 @@ def _expect_count(name: str, count: object, least: int) -> None:
 
 def _variants(report: JsonValue) -> list[_Variant]:
     """The variants of all launches of a report, in the order of their ordinals."""
-    told = report.get("launches") if isinstance(report, Mapping) else None
+    entries = report.get("launches") if isinstance(report, Mapping) else None
     return [
         _Variant(launch, entry, step)
-        for launch, entry in enumerate(_entries(told))
+        for launch, entry in enumerate(_entries(entries))
         for step in _entries(entry.get("steps"))
     ]
 

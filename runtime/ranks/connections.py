@@ -43,16 +43,16 @@ def connect_all(
     """A connection to each other rank: those before are called, those behind call. Raises DeviceError."""
     addresses = gather(own)
     deadline = time.monotonic() + CONNECT_S
-    found: dict[int, socket.socket] = {}
+    sockets: dict[int, socket.socket] = {}
     try:
         for other, address in enumerate(addresses[:rank]):
-            found[other] = socket.create_connection((address.host, address.port), CONNECT_S)
-            found[other].sendall(bytes.fromhex(address.secret) + rank.to_bytes(_RANK_BYTES, "little"))
-        while len(found) < len(addresses) - 1:
+            sockets[other] = socket.create_connection((address.host, address.port), CONNECT_S)
+            sockets[other].sendall(bytes.fromhex(address.secret) + rank.to_bytes(_RANK_BYTES, "little"))
+        while len(sockets) < len(addresses) - 1:
             made, _ = listening.accept()
             caller = _caller(made, bytes.fromhex(own.secret))
-            if caller is not None and rank < caller < len(addresses) and caller not in found:
-                found[caller] = made
+            if caller is not None and rank < caller < len(addresses) and caller not in sockets:
+                sockets[caller] = made
             elif time.monotonic() > deadline:
                 raise TimeoutError("not all ranks connect")
     except OSError as problem:
@@ -60,24 +60,24 @@ def connect_all(
         raise DeviceError(message, code="ranks-unconnected") from problem
     finally:
         listening.close()
-    for made in found.values():
+    for made in sockets.values():
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
+    return sockets
 
 
 def _caller(made: socket.socket, secret: bytes) -> int | None:
     """The rank that has connected; None for who does not know the secret."""
     made.settimeout(HELLO_S)
-    told = b""
+    received = b""
     try:
-        while len(told) < len(secret) + _RANK_BYTES:
-            data = made.recv(len(secret) + _RANK_BYTES - len(told))
+        while len(received) < len(secret) + _RANK_BYTES:
+            data = made.recv(len(secret) + _RANK_BYTES - len(received))
             if not data:
                 break
-            told += data
+            received += data
     except OSError:
-        told = b""
-    if hmac.compare_digest(told[: len(secret)], secret) and len(told) == len(secret) + _RANK_BYTES:
-        return int.from_bytes(told[len(secret) :], "little")
+        received = b""
+    if hmac.compare_digest(received[: len(secret)], secret) and len(received) == len(secret) + _RANK_BYTES:
+        return int.from_bytes(received[len(secret) :], "little")
     made.close()
     return None

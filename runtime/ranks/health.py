@@ -113,8 +113,8 @@ class Health:
     def failure(self, call: int | None, awaited: Collection[int] = ()) -> Failure | None:
         """What ends a call that waits for these ranks; for no call, what ends all."""
         with self._lock:
-            told = (each for each in self._failures if each.call is None or each.call == call)
-            first = next(told, None) or next(iter(self._gone.values()), None)
+            reported = (each for each in self._failures if each.call is None or each.call == call)
+            first = next(reported, None) or next(iter(self._gone.values()), None)
             if first is not None:
                 return first
             for rank in awaited:

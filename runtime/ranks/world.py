@@ -35,8 +35,8 @@ class World:
         self._lock, self._caller, self._completed = threading.Lock(), 0, 0
         self._health: Health | None = None
         self.exchanges = RankExchanges(self.rank, link, exchange_seconds(), self._failure)
-        told = self._gather_json([socket.gethostname(), os.getpid(), sorted(os.sched_getaffinity(0))])
-        about = list(map(_as_list, told))
+        gathered = self._gather_json([socket.gethostname(), os.getpid(), sorted(os.sched_getaffinity(0))])
+        about = list(map(_as_list, gathered))
         processors = [(host, cpus) for host, _, cpus in about]
         self.sharers = processors.count(processors[self.rank])
         is_local = len({str(host) for host, _ in processors}) == 1
@@ -128,8 +128,8 @@ class World:
         return [json.loads(text.tobytes()) for text in self.gather(data, "gather")]
 
     def _addresses(self, own: Address) -> list[Address]:
-        told = self._gather_json([own.host, own.port, own.secret])
-        return [Address(str(host), int(str(port)), str(secret)) for host, port, secret in map(_as_list, told)]
+        gathered = self._gather_json([own.host, own.port, own.secret])
+        return [Address(str(host), int(str(port)), str(secret)) for host, port, secret in map(_as_list, gathered)]
 
 
 def _as_list(value: JsonValue) -> list[JsonValue]:

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, inliner, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.graph import AttributeValue, CheckedModel, Graph, GraphNode, Tensor, ValueInfo
 from onnxc.compiler.ir.types import OptionalType, SequenceType, TensorType, Type
 from tests.frontend.function_texts import MODELS, X, feeds_of, own
@@ -20,7 +20,7 @@ from tests.frontend.model_texts import checked
 def _type_proto(type: Type) -> onnx.TypeProto:
     match type:
         case TensorType(dtype):
-            return helper.make_tensor_type_proto(number_of(dtype), None)
+            return helper.make_tensor_type_proto(code_of(dtype), None)
         case SequenceType(element):
             return helper.make_sequence_type_proto(_type_proto(element))
         case OptionalType(element):

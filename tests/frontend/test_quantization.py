@@ -7,7 +7,7 @@ from onnx import ModelProto, numpy_helper
 
 import onnxc
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
@@ -24,7 +24,7 @@ def annotated(scale: object, zero: object, dtype: DType | None = U8, name: str =
     if dtype is not None:
         annotation.quant_parameter_tensor_names.add(key="ZERO_POINT_TENSOR", value="z")
         zeros = np.asarray(zero).astype(dtype.numpy)
-        made.graph.initializer.append(onnx.helper.make_tensor("z", number_of(dtype), zeros.shape, zeros.reshape(-1)))
+        made.graph.initializer.append(onnx.helper.make_tensor("z", code_of(dtype), zeros.shape, zeros.reshape(-1)))
     return made
 
 

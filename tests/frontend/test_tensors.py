@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto as Official
 from onnx import numpy_helper
 
-from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType, dtype_of_element_type, number_of
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, ElementType, code_of, dtype_of_element_type
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
 from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
@@ -26,7 +26,7 @@ SHAPES = [(), (0,), (1,), (5,), (2, 3), (3, 0, 2), (4, 4)]
 def samples(element: ElementType, shape: tuple[int, ...]) -> np.ndarray:
     """Elements of every bit pattern that a random draw meets, extremes first."""
     dtype, count = element.dtype, int(np.prod(shape))
-    rng = np.random.default_rng(element.number)
+    rng = np.random.default_rng(element.code)
     if dtype.is_string:
         return np.array([f"ü{i}" * (i % 3) for i in range(count)], object).reshape(shape)
     if dtype.is_bool:
@@ -64,7 +64,7 @@ def raw(element: ElementType, elements: np.ndarray) -> bytes:
 
 def typed(element: ElementType, elements: np.ndarray) -> TensorProto:
     """The form in the typed field."""
-    proto = TensorProto(data_type=element.number, dims=elements.shape)
+    proto = TensorProto(data_type=element.code, dims=elements.shape)
     flat = elements.reshape(-1)
     match element.field:
         case "string_data":
@@ -92,8 +92,8 @@ def test_all_28_element_types_of_onnx_are_known() -> None:
 
 @pytest.mark.parametrize("element", NUMBERS)
 def test_an_element_type_and_its_number_lead_to_each_other(element: ElementType) -> None:
-    assert number_of(element.dtype) == element.number
-    assert dtype_of_element_type(element.number) is element.dtype
+    assert code_of(element.dtype) == element.code
+    assert dtype_of_element_type(element.code) is element.dtype
 
 
 def test_an_unknown_number_has_no_element_type() -> None:
@@ -105,7 +105,7 @@ def test_an_unknown_number_has_no_element_type() -> None:
 @pytest.mark.parametrize("element", BINARY)
 def test_raw_data_gives_the_elements_back(element: ElementType, shape: tuple[int, ...]) -> None:
     elements = samples(element, shape)
-    proto = TensorProto(data_type=element.number, dims=shape, raw_data=raw(element, elements))
+    proto = TensorProto(data_type=element.code, dims=shape, raw_data=raw(element, elements))
     assert same(decode(proto), elements)
 
 
@@ -130,7 +130,7 @@ def test_the_official_reader_reads_the_same_in_typed_fields(element: ElementType
 
 @pytest.mark.parametrize("element", BINARY)
 def test_the_official_reader_reads_the_same_in_raw_data(element: ElementType) -> None:
-    proto = TensorProto(data_type=element.number, dims=[7], raw_data=raw(element, samples(element, (7,))))
+    proto = TensorProto(data_type=element.code, dims=[7], raw_data=raw(element, samples(element, (7,))))
     assert same(decode(proto), numpy_helper.to_array(Official.FromString(proto.SerializeToString())))
 
 

@@ -211,7 +211,7 @@ def test_a_device_that_does_not_come_is_named(monkeypatch: pytest.MonkeyPatch) -
     original = DeviceEngine.run_in
 
     def late(self: DeviceEngine, *arguments: object) -> object:
-        if self.device.properties.number == 2:
+        if self.device.properties.ordinal == 2:
             time.sleep(0.6)
         return original(self, *arguments)  # type: ignore[arg-type]
 

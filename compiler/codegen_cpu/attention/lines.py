@@ -146,8 +146,8 @@ class _Lines:
         for start in range(0, self.length, self.lanes):
             address = f.gep(line, start, self.element)
             f.store(f.fmul(f.load(self.vector, address, align=4), scale), address, align=4)
-        for numbers, value in ((self.peaks, -inf), (self.weights, 0.0)):
-            f.store(f.constant(self.element, value), f.gep(numbers, row, self.element), align=4)
+        for buffer, value in ((self.peaks, -inf), (self.weights, 0.0)):
+            f.store(f.constant(self.element, value), f.gep(buffer, row, self.element), align=4)
 
     # A block of keys
 
@@ -176,7 +176,7 @@ class _Lines:
         f.loop(0, block.count, self.lanes, lambda at: f.store(zero, f.gep(scores, at, self.element), align=64))
         lines = Lines(keys, self.operands.k.strides[2], line, 0, scores, self.depth)
         multiply_lines(f, lines, block.count, self.line_types, self._most_lines())
-        at_peak, at_weight = (f.gep(numbers, row, self.element) for numbers in (self.peaks, self.weights))
+        at_peak, at_weight = (f.gep(buffer, row, self.element) for buffer in (self.peaks, self.weights))
         before = f.load(self.element, at_peak, align=4)
         peak = self._raise_peak(unit, block, row, scores, before)
         finite = subtracted(f, peak)

@@ -134,11 +134,9 @@ class _ConvolvedBytes:
         """Writes the window of a pixel as a row: its outer taps one after another, what is merged in one piece."""
         f, frame = self.frame.f, self.frame
         assert self.rows is not None
-        image, *places = frame.split(f.add(first, row), self.op.result.shape[:-1])
+        image, *positions = frame.split(f.add(first, row), self.op.result.shape[:-1])
         steps, lows = self.op.ints("strides"), self.op.dims("low")
-        starts = [
-            f.sub(f.mul(place, step), frame.size(low)) for place, step, low in zip(places, steps, lows, strict=True)
-        ]
+        starts = [f.sub(f.mul(p, step), frame.size(low)) for p, step, low in zip(positions, steps, lows, strict=True)]
         offset = f.mul(image, frame.size(self.x.strides[0]))
         pixel = _Pixel(f.gep(self.rows, f.mul(row, self.line)), offset, tuple(starts))
         f.loop(0, prod(self.outer_taps), 1, lambda tap: self._unroll_tap(pixel, tap))
@@ -147,23 +145,23 @@ class _ConvolvedBytes:
         f, frame = self.frame.f, self.frame
         dilations, sizes = self.op.ints("dilations"), [frame.size(size) for size in self.x.shape[1:-1]]
         taps = frame.split(tap, self.outer_taps)
-        places = [
+        positions = [
             f.add(start, f.mul(at, dilation)) for start, at, dilation in zip(pixel.starts, taps, dilations, strict=True)
         ]
         offset = pixel.image
-        for place, stride in zip(places, self.x.strides[1:-1], strict=True):
-            offset = f.add(offset, f.mul(place, frame.size(stride)))
+        for p, stride in zip(positions, self.x.strides[1:-1], strict=True):
+            offset = f.add(offset, f.mul(p, frame.size(stride)))
         room = f.gep(pixel.row, f.mul(tap, self.merged * self.channels))
         if set(self.op.dims("low")) | set(self.op.dims("high")) <= {0}:
             self._copy(offset, room)
             return
-        tests = [f.icmp("ult", place, size) for place, size in zip(places[:-1], sizes[:-1], strict=True)]
-        ahead = f.sub(sizes[-1], places[-1])
-        is_whole = f.and_(f.icmp("sge", places[-1], 0), f.icmp("sge", ahead, self.merged))
+        tests = [f.icmp("ult", p, size) for p, size in zip(positions[:-1], sizes[:-1], strict=True)]
+        ahead = f.sub(sizes[-1], positions[-1])
+        is_whole = f.and_(f.icmp("sge", positions[-1], 0), f.icmp("sge", ahead, self.merged))
         is_inside = f.constant("i1", 1)
         for test in tests:
             is_inside = f.and_(is_inside, test)
-        part = partial(self._copy_part, offset, room, f.smax(f.neg(places[-1]), 0), f.smin(ahead, self.merged))
+        part = partial(self._copy_part, offset, room, f.smax(f.neg(positions[-1]), 0), f.smin(ahead, self.merged))
 
         def filled() -> None:
             self._fill(room)
@@ -213,7 +211,7 @@ class _ConvolvedBytes:
     def _finish_row(self, pixel: Int, row: Int, first_filter: Int, sums: Reg | None) -> None:
         """The pointwise ops on one row of the tile: the filters of one pixel."""
         f, frame = self.frame.f, self.frame
-        outer = [Index(place) for place in frame.split(pixel, self.op.result.shape[:-1])]
+        outer = [Index(p) for p in frame.split(pixel, self.op.result.shape[:-1])]
         left = f.sub(self.filters, first_filter)
         for start in range(0, self.width, self.lanes):
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), "i32")

@@ -223,10 +223,10 @@ class _Depthwise:
 
         def meeting(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
             position = f.add(starts[0], f.mul(ordinal, self.op.ints("dilations")[axis]))
-            place = f.sdiv(position, self.spread[axis])
-            meets = f.icmp("eq", f.mul(place, self.spread[axis]), position)
-            meets = f.and_(meets, f.icmp("ult", place, self.frame.size(self.x.shape[1 + axis])))
-            line = f.mul(place, self.frame.size(self.x.strides[1 + axis]))
+            element = f.sdiv(position, self.spread[axis])
+            meets = f.icmp("eq", f.mul(element, self.spread[axis]), position)
+            meets = f.and_(meets, f.icmp("ult", element, self.frame.size(self.x.shape[1 + axis])))
+            line = f.mul(element, self.frame.size(self.x.strides[1 + axis]))
             ahead = f.add(offsets[0], line), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
             return f.if_(meets, lambda: self._lines(tile, lanes, starts[1:], ahead, inner), lambda: inner)
 
@@ -302,8 +302,8 @@ class _Depthwise:
         sums = list(totals)
         for offset, meeting in self._offsets.items():
             reader = e if not inside else self._evaluator(mask, inside[offset])
-            place = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
-            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, place, channel)), x)
+            start = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
+            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, start, channel)), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
             for column, tap in meeting:
                 sums[column] = f.fma(read, factors[tap], sums[column])

@@ -122,8 +122,8 @@ class _Planes:
         self._clear_ends()
 
         def unit(ordinal: Reg) -> None:
-            image, group, *places = frame.split(ordinal, shape)
-            first = tuple(f.mul(place, axis.count) for place, axis in zip(places, axes, strict=True))
+            image, group, *blocks = frame.split(ordinal, shape)
+            first = tuple(f.mul(block, axis.count) for block, axis in zip(blocks, axes, strict=True))
             left = [f.sub(frame.size(axis.size), start) for axis, start in zip(axes, first, strict=True)]
             lines, columns = (f.smin(*pair) for pair in zip([1, *left][-2:], self._counts, strict=True))
             self._unit(_Unit(image, group, first, lines, columns))
@@ -146,12 +146,12 @@ class _Planes:
         kernel = PlaneKernel(self.element, filters, pixels // self.frame.lanes).name
 
         def panel(ordinal: Int) -> None:
-            place = f.mul(f.add(f.mul(unit.group, panels), ordinal), self.depth * filters)
-            numbers = f.gep(base, place, self.element)
+            offset = f.mul(f.add(f.mul(unit.group, panels), ordinal), self.depth * filters)
+            panel_filters = f.gep(base, offset, self.element)
 
             def block(pixel: Int) -> None:
                 image, tile = (f.gep(start, pixel, self.element) for start in (self.room, self.tile))
-                f.call(kernel, "void", image, self.offsets, self.depth, numbers, tile, self.tile_step)
+                f.call(kernel, "void", image, self.offsets, self.depth, panel_filters, tile, self.tile_step)
 
             f.loop(0, count, pixels, block, at_least_once=True)
             self._finish(unit, f.mul(ordinal, filters))
@@ -168,9 +168,9 @@ class _Planes:
             rows: list[Int] = []
             behind: Int = 0
             for axis, position in zip(window.axes, self.frame.split(ordinal, window.taps), strict=True):
-                place = f.mul(position, axis.dilation)
-                shift = f.udiv(place, axis.step)
-                phase = f.sub(place, f.mul(shift, axis.step)) if axis.phases > 1 else 0
+                element_offset = f.mul(position, axis.dilation)
+                shift = f.udiv(element_offset, axis.step)
+                phase = f.sub(element_offset, f.mul(shift, axis.step)) if axis.phases > 1 else 0
                 rows = [phase, *rows] if axis is window.axes[-1] else [*rows, phase, shift]
                 behind = shift
             offset = f.add(f.mul(self._row(rows), window.pitch), behind)
@@ -196,8 +196,8 @@ class _Planes:
         f, lanes, step = self.frame.f, self.frame.lanes, self.window.channel_step
         stop, zero = self.channels * step, self.frame.f.constant(self.vector, 0.0)
 
-        def clear(place: Int) -> None:
-            f.store(zero, f.gep(self.room, place, self.element))
+        def clear(offset: Int) -> None:
+            f.store(zero, f.gep(self.room, offset, self.element))
 
         f.loop(step - lanes, stop, step, clear)
         f.loop(stop, stop + self.registers[1], lanes, clear)
@@ -219,8 +219,8 @@ class _Planes:
             last, *others = frame.split(ordinal, window.rows)
             offset, inside = start, list[Reg]()
             outer = zip(window.axes[:-1], begins[:-1], others[::2], others[1::2], strict=True)
-            for axis, begin, phase, place in outer:
-                position = f.add(begin, f.add(f.mul(place, axis.step), phase))
+            for axis, begin, phase, index in outer:
+                position = f.add(begin, f.add(f.mul(index, axis.step), phase))
                 inside.append(f.icmp("ult", position, frame.size(axis.image)))
                 offset = f.add(offset, f.mul(position, frame.size(axis.stride)))
             line, target = f.gep(base, offset, self.element), f.mul(ordinal, window.pitch)
@@ -306,8 +306,8 @@ class _Planes:
                 zeros = f.constant(self.vector, 0.0)
                 rows.append(f.masked_load(self.vector, address, f.and_(mask, exists), passthru=zeros))
             for lane, row in enumerate(turn_square(f, rows)):
-                place = f.add(f.mul(f.add(channel, lane), window.channel_step), f.add(target, column))
-                f.store(row, f.gep(self.room, place, self.element))
+                offset = f.add(f.mul(f.add(channel, lane), window.channel_step), f.add(target, column))
+                f.store(row, f.gep(self.room, offset, self.element))
 
         def squares(channel: Int) -> None:
             f.loop(0, window.pitch, lanes, partial(square, channel), at_least_once=True)
@@ -358,5 +358,5 @@ class _Planes:
         if self.leaves is not None:
             e.bind_views(self.leaves, index)
         strides = row_major(root.shape)
-        place = e.strided(index, strides if self.leaves is None else (*strides[:2], 1))
-        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), place)
+        offset = e.strided(index, strides if self.leaves is None else (*strides[:2], 1))
+        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), offset)

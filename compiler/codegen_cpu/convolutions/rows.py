@@ -106,9 +106,9 @@ class _Rows:
         self.table.clear_zeros()
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
-            *phase, group, place = frame.split(ordinal, (*self.spread, self.groups, chunks * panels))
-            chunk, panel = self._chunk_and_panel(place, frame.size(chunks), frame.size(panels))
-            before_group = f.sub(ordinal, place)
+            *phase, group, within_group = frame.split(ordinal, (*self.spread, self.groups, chunks * panels))
+            chunk, panel = self._chunk_and_panel(within_group, frame.size(chunks), frame.size(panels))
+            before_group = f.sub(ordinal, within_group)
             pixels = f.add(before_group, chunk)
             is_new = f.icmp("ne", pixels, before)
             self._unit(self._phase(phase), group, f.mul(chunk, frame.size(rows)), panel, is_new)
@@ -121,13 +121,13 @@ class _Rows:
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
 
-    def _chunk_and_panel(self, place: Int, chunks: Int, panels: Int) -> tuple[Int, Int]:
+    def _chunk_and_panel(self, ordinal: Int, chunks: Int, panels: Int) -> tuple[Int, Int]:
         """Panels run fastest; chunks do where images are so small that they stay in the cache, and filters do not."""
         f, small = self.frame.f, self.schedule.small_image
         image = self.frame.size(product(self.op.operands[0].shape))
         inner = f.select(f.icmp("sle", image, small), as_reg(chunks), as_reg(panels)) if small else as_reg(panels)
-        outer = f.udiv(place, inner)
-        rest = f.sub(place, f.mul(outer, inner))
+        outer = f.udiv(ordinal, inner)
+        rest = f.sub(ordinal, f.mul(outer, inner))
         if not small:
             return outer, rest
         is_small = f.icmp("sle", image, small)
@@ -174,10 +174,10 @@ class _Rows:
             sizes.append(size)
         return tuple(sizes), taps_before
 
-    def _product(self, numbers: Sequence[Int]) -> Int:
+    def _product(self, factors: Sequence[Int]) -> Int:
         result: Int = 1
-        for number in numbers:
-            result = self.frame.f.mul(result, number)
+        for factor in factors:
+            result = self.frame.f.mul(result, factor)
         return result
 
     def _unit(self, phase: _Phase, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
@@ -224,12 +224,12 @@ class _Rows:
     def _base(self, view: View) -> Reg:
         return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]
 
-    def _panel(self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int]) -> Reg:
+    def _panel(self, phase: _Phase, corner: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int]) -> Reg:
         """The filters of a block of a phase, from the panel of a group: among the packed ones, or packed now.
 
         starts, counts: taps, and elements of runs.
         """
-        f, (group, panel), (start, k) = self.frame.f, place, starts
+        f, (group, panel), (start, k) = self.frame.f, corner, starts
         if self.scratch is not None:
             self._pack(phase, (group, f.mul(panel, self.width)), starts, counts, self.scratch)
             return self.scratch
@@ -241,10 +241,10 @@ class _Rows:
         return f.gep(self._base(self.w), f.mul(rows, self.width), self.element)
 
     def _pack(
-        self, phase: _Phase, place: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int], scratch: Reg
+        self, phase: _Phase, corner: tuple[Int, Int], starts: tuple[Int, Int], counts: tuple[Int, Int], scratch: Reg
     ) -> None:
-        """scratch[tap][k][filter] = the filters of a block; place: the group, and the first filter of it."""
-        f, frame, (group, first), (start, k), (taps, run) = self.frame.f, self.frame, place, starts, counts
+        """scratch[tap][k][filter] = the filters of a block; corner: the group, and the first filter of it."""
+        f, frame, (group, first), (start, k), (taps, run) = self.frame.f, self.frame, corner, starts, counts
         output, *inner = (frame.size(stride) for stride in self.w.strides)
         step = inner[self.sums.run[0].ordinal] if self.sums.run else 0
         filter = f.add(f.mul(group, frame.size(self.filters)), first)
@@ -264,12 +264,12 @@ class _Rows:
 
         f.loop(0, taps, 1, tap)
 
-    def _fetch(self, place: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
+    def _fetch(self, corner: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
         """What brings to the cache what the epilogue reads and writes of a row, while the products are made."""
         leaves = self.leaves
         if leaves is None or self.has_phases:
             return None
-        frame, f, (group, panel), root = self.frame, self.frame.f, place, self.frame.root
+        frame, f, (group, panel), root = self.frame, self.frame.f, corner, self.frame.root
         channel = f.add(f.mul(group, frame.size(self.filters)), f.mul(panel, self.width))
         written = View(root, (self.pixels, root.shape[-1]), 0, (root.shape[-1], 1))
         used = [(self._base(view), view) for view in leaves.values() if view.strides[0] != 0]
@@ -338,5 +338,5 @@ class _Rows:
         e.bound[self.op.result] = f.load(vector_type(self.element, self.lanes), source, align=64)
         if leaves is not None:
             e.bind_views(leaves, index)
-        place = e.strided(index, row_major(root.shape)[-len(index) :])
-        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), place)
+        offset = e.strided(index, row_major(root.shape)[-len(index) :])
+        e.store(to_memory(e.value(root, index), root.dtype, f), frame.output, memory_type(root.dtype), offset)

@@ -61,7 +61,7 @@ class WindowAddresses:
         return self.frame.f.alloca("i64", self.rows)
 
     @cached_property
-    def _first_places(self) -> Mapping[SummedAxis, Reg]:
+    def _first_positions(self) -> Mapping[SummedAxis, Reg]:
         return {axis: self.frame.f.alloca("i64", self.rows) for axis in self.padded}
 
     @cached_property
@@ -96,13 +96,13 @@ class WindowAddresses:
 
         def result(row: Int, image: Int, *positions: Int) -> Sequence[Int]:
             moved = zip(positions, self.steps, ahead, strict=True)
-            places = [f.add(f.mul(position, step), shift) for position, step, shift in moved]
+            offsets = [f.add(f.mul(position, step), shift) for position, step, shift in moved]
             offset = f.mul(image, frame.size(x.strides[axes.batch]))
-            for place, axis in zip(places, axes.spatial, strict=True):
-                offset = f.add(offset, f.mul(place, frame.size(x.strides[axis])))
+            for element, axis in zip(offsets, axes.spatial, strict=True):
+                offset = f.add(offset, f.mul(element, frame.size(x.strides[axis])))
             f.store(f.add(address, f.mul(offset, self._item)), f.gep(self._first_addresses, row, "i64"), align=8)
-            for padded, first_places in self._first_places.items():
-                f.store(places[padded.ordinal - 1], f.gep(first_places, row, "i64"), align=8)
+            for padded, first_positions in self._first_positions.items():
+                f.store(offsets[padded.ordinal - 1], f.gep(first_positions, row, "i64"), align=8)
             return self._next((image, *positions))
 
         f.loop(0, rows, 1, result, frame.split(first, self.shape))
@@ -153,17 +153,17 @@ class WindowAddresses:
     def _tests(self, positions: Mapping[SummedAxis, Int]) -> Callable[[Int], Reg]:
         """For a vector of results from one on, which of them read inside of the image at a tap."""
         f, lanes, limits = self.frame.f, self.lanes, list[tuple[Reg, Reg, Reg]]()
-        for axis, first_places in self._first_places.items():
+        for axis, first_positions in self._first_positions.items():
             spatial = axis.ordinal - 1
             ahead = f.mul(positions[axis], axis.dilation)
             size = self.frame.size(self.sums.x.shape[self.sums.dimensions.x.spatial[spatial]])
-            limits.append((first_places, f.splat(as_reg(ahead), lanes), f.splat(as_reg(size), lanes)))
+            limits.append((first_positions, f.splat(as_reg(ahead), lanes), f.splat(as_reg(size), lanes)))
 
         def is_inside(row: Int) -> Reg:
             inside: Reg | None = None
-            for first_places, ahead, size in limits:
-                place = f.add(f.load(ahead.type, f.gep(first_places, row, "i64"), align=64), ahead)
-                fits = f.icmp("ult", place, size)
+            for first_positions, ahead, size in limits:
+                position = f.add(f.load(ahead.type, f.gep(first_positions, row, "i64"), align=64), ahead)
+                fits = f.icmp("ult", position, size)
                 inside = fits if inside is None else f.and_(inside, fits)
             assert inside is not None
             return inside

@@ -173,9 +173,9 @@ class _Winograd:
             lines = [self._differences(elements[READ * line : READ * (line + 1)]) for line in range(READ)]
             turned = [self._differences([line[column] for line in lines]) for column in range(READ)]
             for position in range(POSITIONS):
-                place = f.add(f.mul(f.add(ordinal, position * rows), self.block), channel)
+                offset = f.add(f.mul(f.add(ordinal, position * rows), self.block), channel)
                 value = turned[position % READ][position // READ]
-                f.store(value, f.gep(self.inputs, place, self.element), align=64)
+                f.store(value, f.gep(self.inputs, offset, self.element), align=64)
 
         def vector(channel: Int) -> None:
             self.frame.lanes_left(lanes, f.sub(channels, channel), partial(write, channel))
@@ -216,10 +216,10 @@ class _Winograd:
 
     # Results
 
-    def _finish(self, number: Int, ordinal: Int, panel: Int) -> None:
+    def _finish(self, tile_ordinal: Int, ordinal: Int, panel: Int) -> None:
         """The results of one tile: transformed, with the pointwise ops on each of them that exists."""
         frame, f, lanes, tile = self.frame, self.frame.f, self.frame.lanes, self.schedule.tile
-        image, *corner = frame.split(number, self.tile_shape)
+        image, *corner = frame.split(tile_ordinal, self.tile_shape)
         first = f.mul(panel, tile.columns)
         filters = f.smin(f.sub(self.sizes[0], first), tile.columns)
         line, column = (f.mul(position, SIDE) for position in corner)
@@ -258,8 +258,8 @@ class _Winograd:
 
         def repair() -> Sequence[Reg]:
             f.loop(0, len(CORNERS), 1, lambda corner: self._sum_directly(corner, ordinal, panel, start))
-            places = (f.gep(stack, corner * self.frame.lanes, self.element) for corner in range(len(CORNERS)))
-            return [f.load(self.vector, place, align=64) for place in places]
+            pointers = (f.gep(stack, corner * self.frame.lanes, self.element) for corner in range(len(CORNERS)))
+            return [f.load(self.vector, pointer, align=64) for pointer in pointers]
 
         return f.if_(f.reduce_lanes("or", odd), repair, lambda: results)
 
@@ -273,11 +273,11 @@ class _Winograd:
         f, table = self.frame.f, self.table
         down, right = f.udiv(corner, SIDE), f.urem(corner, SIDE)
 
-        def tap(number: Int, total: Reg) -> Sequence[Reg]:
-            line, column = f.udiv(number, TAPS), f.urem(number, TAPS)
+        def tap(tap_ordinal: Int, total: Reg) -> Sequence[Reg]:
+            line, column = f.udiv(tap_ordinal, TAPS), f.urem(tap_ordinal, TAPS)
             position = f.add(f.mul(f.add(down, line), READ), f.add(right, column))
-            place = f.add(f.mul(position, table.rows), ordinal)
-            read = f.load("ptr", f.gep(table.addresses, place, "i64"), align=8)
+            index = f.add(f.mul(position, table.rows), ordinal)
+            read = f.load("ptr", f.gep(table.addresses, index, "i64"), align=8)
 
             def channel(k: Int, inner: Reg) -> Sequence[Reg]:
                 x = f.splat(f.load(self.element, f.gep(read, k, self.element)), self.frame.lanes)

@@ -33,7 +33,7 @@ def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int) -> 
 
     def group(k: Int) -> None:
         for column in range(vectors):
-            rows = [read(f.add(k, place), column) for place in range(GROUP)]
+            rows = [read(f.add(k, offset), column) for offset in range(GROUP)]
             address = f.gep(copied.packed, f.add(f.mul(k, width), column * lanes * GROUP))
             f.store(_interleaved(f, rows), address, align=64)
 

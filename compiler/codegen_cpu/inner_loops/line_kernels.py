@@ -94,8 +94,8 @@ class LineKernel:
                 ys = [read(b, f.add(step, start), self.types.panel, mask) for step in steps]
                 for row in range(self.rows):
                     x, y = read(a, f.add(f.mul(a_stride, row), start), self.types.a, mask), ys[row % len(ys)]
-                    place = repeat * self.rows + row
-                    following[place] = add_product(f, x, y, following[place])
+                    ordinal = repeat * self.rows + row
+                    following[ordinal] = add_product(f, x, y, following[ordinal])
             return following
 
         totals = tuple(f.constant(vector, 0) for _ in range(SUMS))

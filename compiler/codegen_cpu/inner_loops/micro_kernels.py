@@ -185,15 +185,15 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate = f.parameters
     vector, width = vector_type(element, lanes), vectors * lanes
 
-    def tile_place(row: int, column: int) -> Reg:
+    def tile_pointer(row: int, column: int) -> Reg:
         return f.gep(tile, row * width + column * lanes, element)
 
-    places = [(row, column) for row in range(rows) for column in range(vectors)]
+    indices = [(row, column) for row in range(rows) for column in range(vectors)]
 
     def previous() -> list[Reg]:
-        return [f.load(vector, tile_place(row, column), align=64) for row, column in places]
+        return [f.load(vector, tile_pointer(row, column), align=64) for row, column in indices]
 
-    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(places))
+    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(indices))
 
     step_bytes = width * types.group * types.panel.itemsize
     ahead = f.mul(panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * types.panel.itemsize)
@@ -211,12 +211,12 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
         for row in range(rows):
             x = instructions.spread(f, f.gep(column_of_a, f.mul(row_stride, row), memory_type(types.a)), lanes)
             for column in range(vectors):
-                place = row * vectors + column
-                sums[place] = instructions.add_product(f, x, b[column], sums[place])
+                ordinal = row * vectors + column
+                sums[ordinal] = instructions.add_product(f, x, b[column], sums[ordinal])
         return sums
 
     totals = f.loop(0, depth, 1, step, start, at_least_once=True)
-    for (row, column), total in zip(places, totals, strict=True):
-        f.store(total, tile_place(row, column), align=64)
+    for (row, column), total in zip(indices, totals, strict=True):
+        f.store(total, tile_pointer(row, column), align=64)
     f.ret()
     return f

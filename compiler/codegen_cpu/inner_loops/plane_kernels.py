@@ -41,9 +41,9 @@ class PlaneKernel:
         def step(k: Int, *totals: Reg) -> Sequence[Reg]:
             pixels = f.gep(image, f.load("i64", f.gep(offsets, k, "i64"), align=8), self.element)
             read = [f.load(vector, f.gep(pixels, j * lanes, self.element)) for j in range(self.vectors)]
-            numbers, sums = f.gep(filters, f.mul(k, self.filters), self.element), list(totals)
+            filter_row, sums = f.gep(filters, f.mul(k, self.filters), self.element), list(totals)
             for row in range(self.filters):
-                factor = f.splat(f.load(self.element, f.gep(numbers, row, self.element)), lanes)
+                factor = f.splat(f.load(self.element, f.gep(filter_row, row, self.element)), lanes)
                 for column, x in enumerate(read):
                     ordinal = row * self.vectors + column
                     sums[ordinal] = f.fma(factor, x, sums[ordinal])

@@ -46,11 +46,11 @@ class SweepKernel:
         rows = [f.gep(b, f.mul(b_stride, k), memory_type(types.panel)) for k in range(self.steps)]
 
         def vector(j: Int, mask: Reg | None = None) -> None:
-            place = f.gep(sums, j, element)
-            total = f.load(vector_type(element, lanes), place, align=types.sums.itemsize)
+            pointer = f.gep(sums, j, element)
+            total = f.load(vector_type(element, lanes), pointer, align=types.sums.itemsize)
             for x, y in zip(xs, self._read(f, rows, j, lanes, mask), strict=True):
                 total = add_product(f, x, y, total)
-            f.store(total, place, align=types.sums.itemsize)
+            f.store(total, pointer, align=types.sums.itemsize)
 
         whole = f.mul(f.sdiv(columns, lanes), lanes)
         f.loop(0, whole, lanes, vector)

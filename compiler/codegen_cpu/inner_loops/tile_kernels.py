@@ -90,18 +90,18 @@ class TileKernel:
         a = f.gep(a, f.mul(row, row_stride))
         sums = f.gep(sums, f.add(f.mul(row, width), first * TILE_ROWS), "i32")
         panel = f.gep(panel, first * ROW_BYTES)
-        places = [(i, j) for i in range(high) for j in range(wide)]
+        tiles = [(i, j) for i in range(high) for j in range(wide)]
 
-        def address(place: tuple[int, int]) -> Reg:
-            return f.gep(sums, place[0] * TILE_ROWS * width + place[1] * TILE_ROWS, "i32")
+        def address(tile: tuple[int, int]) -> Reg:
+            return f.gep(sums, tile[0] * TILE_ROWS * width + tile[1] * TILE_ROWS, "i32")
 
         def load() -> None:
-            for place in places:
-                _load(f, _sum(place), address(place), GROUP * width)
+            for tile in tiles:
+                _load(f, _sum(tile), address(tile), GROUP * width)
 
         def clear() -> None:
-            for place in places:
-                f.call("llvm.x86.tilezero", "void", constant("i8", _sum(place)))
+            for tile in tiles:
+                f.call("llvm.x86.tilezero", "void", constant("i8", _sum(tile)))
 
         f.if_(f.icmp("ne", accumulate, 0), load, clear)
 
@@ -115,14 +115,14 @@ class TileKernel:
             for i in range(high):
                 rows = f.gep(a, f.add(f.mul(row_stride, i * TILE_ROWS), f.mul(k, TILE_DEPTH)))
                 _load(f, _ROWS[i], rows, row_stride)
-            for place in places:
-                registers = (_sum(place), _ROWS[place[0]], _COLUMNS[place[1]])
+            for tile in tiles:
+                registers = (_sum(tile), _ROWS[tile[0]], _COLUMNS[tile[1]])
                 f.call(self._instruction, "void", *(constant("i8", each) for each in registers))
 
         f.loop(0, depth, 1, step, at_least_once=True)
-        for place in places:
+        for tile in tiles:
             stride = constant("i64", GROUP * width)
-            f.call("llvm.x86.tilestored64", "void", constant("i8", _sum(place)), address(place), stride)
+            f.call("llvm.x86.tilestored64", "void", constant("i8", _sum(tile)), address(tile), stride)
 
     @property
     def _instruction(self) -> str:
@@ -132,8 +132,8 @@ class TileKernel:
         return f"llvm.x86.tdpb{''.join(signs)}d"
 
 
-def _sum(place: tuple[int, int]) -> int:
-    return _SUMS[2 * place[0] + place[1]]
+def _sum(tile: tuple[int, int]) -> int:
+    return _SUMS[2 * tile[0] + tile[1]]
 
 
 def _load(f: FunctionBuilder, tile: int, address: Reg, stride: Int) -> None:

@@ -53,8 +53,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     strides = tuple(emit_size(stride, frame.symbols, frame.f, known) for stride in row_major(op.results[0].shape))
     parts = _parts(frame, op, strides[axis], known)
 
-    def unit(number: Reg) -> None:
-        coordinates = frame.split(number, outer)
+    def unit(ordinal: Reg) -> None:
+        coordinates = frame.split(ordinal, outer)
         for part in parts:
             if part.elsewhere is None:
                 _write_part(frame, part, axis, coordinates, strides)
@@ -153,8 +153,8 @@ def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg 
         x = to_memory(e.value(operand, index), operand.dtype, f)
         e.store(x, frame.output, memory_type(operand.dtype), e.linear(index, strides, part.offset))
 
-    def row(number: Reg) -> None:
-        middle = tuple(Index(coordinate) for coordinate in frame.split(number, inner))
+    def row(ordinal: Reg) -> None:
+        middle = tuple(Index(coordinate) for coordinate in frame.split(ordinal, inner))
 
         def vectors() -> None:
             write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))

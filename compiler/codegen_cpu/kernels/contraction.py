@@ -63,11 +63,11 @@ def _sum_products(
     type = vector_type(register_type(dot.dtype()), e.lanes)
     lengths = tuple(sizes[letter] for letter in summed)
 
-    def step(number: Int, total: Reg) -> tuple[Reg]:
-        places = kept | dict(zip(summed, map(Index, frame.split(number, lengths)), strict=True))
+    def step(ordinal: Int, total: Reg) -> tuple[Reg]:
+        positions = kept | dict(zip(summed, map(Index, frame.split(ordinal, lengths)), strict=True))
         inner = frame.evaluator(e.lanes, e.mask)
         a, b = (
-            widened(inner.vector(operand, [places[letter] for letter in letters]), operand.dtype, dot.dtype(), inner)
+            widened(inner.vector(operand, [positions[letter] for letter in letters]), operand.dtype, dot.dtype(), inner)
             for operand, letters in zip(dot.operands, (left, right), strict=True)
         )
         if dot.dtype().is_float:

@@ -76,8 +76,8 @@ def _sum_window(e: Evaluator, frame: KernelFrame, op: Op, index: Sequence[Index]
         channel, *taps = frame.split(ordinal, window)
         inner = frame.evaluator(e.lanes, e.mask)
         read_channel = Index(f.add(first_channel.base, channel), first_channel.step, first_channel.vector)
-        places, inside = _places(inner, op, axes, index, taps)
-        a = _read_inside(e, frame, op, (index[axes.result.batch], read_channel, places), inside)
+        positions, inside = _positions(inner, op, axes, index, taps)
+        a = _read_inside(e, frame, op, (index[axes.result.batch], read_channel, positions), inside)
         b = inner.vector(w, axes.w.arranged(filter, Index(channel), list(map(Index, taps))))
         a, b = widened(a, x.dtype, op.dtype(), e), widened(b, w.dtype, op.dtype(), e)
         if op.dtype().is_float:
@@ -93,37 +93,37 @@ def _first_channel(e: Evaluator, op: Op, axes: ConvolutionDimensions, filter: In
     if op.int("groups") == 1:
         return Index()
     per_group = floordiv(op.result.shape[axes.result.channel], op.int("groups"))
-    place = e.as_values(filter)
-    length = _like(e, e.f.smax(e.size(per_group), 1), place)
-    group = e.f.udiv(place, length)
-    return e.from_values(as_reg(e.f.mul(group, _like(e, e.size(op.operands[1].shape[axes.w.input]), place))))
+    ordinals = e.as_values(filter)
+    length = _like(e, e.f.smax(e.size(per_group), 1), ordinals)
+    group = e.f.udiv(ordinals, length)
+    return e.from_values(as_reg(e.f.mul(group, _like(e, e.size(op.operands[1].shape[axes.w.input]), ordinals))))
 
 
-def _places(
+def _positions(
     e: Evaluator, op: Op, axes: ConvolutionDimensions, index: Sequence[Index], taps: Sequence[Int]
 ) -> tuple[list[Index], Reg]:
     """Where a window reads along each spatial axis, and whether there is an element."""
-    f, inside, places = e.f, e.mask, list[Index]()
+    f, inside, positions = e.f, e.mask, list[Index]()
     for spatial, tap in enumerate(taps):
-        place, fits = _tap_place(e, op, axes, spatial, index[axes.result.spatial[spatial]], tap)
-        places.append(place)
+        position, fits = _tap_position(e, op, axes, spatial, index[axes.result.spatial[spatial]], tap)
+        positions.append(position)
         inside = fits if inside is None else f.and_(_spread(e, inside), _spread(e, fits))
-    return places, f.constant("i1", 1) if inside is None else inside
+    return positions, f.constant("i1", 1) if inside is None else inside
 
 
-def _read_inside(e: Evaluator, frame: KernelFrame, op: Op, place: tuple[Index, Index, list[Index]], inside: Reg) -> Reg:
+def _read_inside(e: Evaluator, frame: KernelFrame, op: Op, at: tuple[Index, Index, list[Index]], inside: Reg) -> Reg:
     """The image at (image, channel, places), 0 where that is not `inside`."""
     f, x, axes = frame.f, op.operands[0], parse_dimensions(op.text("dimensions"))
-    image, channel, places = place
+    image, channel, positions = at
     zero = f.constant(vector_type(register_type(x.dtype), e.lanes), 0)
     if inside.lanes == 1 and e.lanes > 1:
 
         def read() -> list[Reg]:
-            return [frame.evaluator(e.lanes, e.mask).vector(x, axes.x.arranged(image, channel, places))]
+            return [frame.evaluator(e.lanes, e.mask).vector(x, axes.x.arranged(image, channel, positions))]
 
         return f.if_(inside, read, lambda: [zero])[0]
     masked = frame.evaluator(e.lanes, _spread(e, inside))
-    safe = [_within(masked, op, axes, spatial, each) for spatial, each in enumerate(places)]
+    safe = [_within(masked, op, axes, spatial, each) for spatial, each in enumerate(positions)]
     return f.select(_spread(e, inside), masked.vector(x, axes.x.arranged(image, channel, safe)), zero)
 
 
@@ -131,31 +131,31 @@ def _spread(e: Evaluator, mask: Reg) -> Reg:
     return mask if mask.lanes == e.lanes else e.f.splat(mask, e.lanes)
 
 
-def _tap_place(
+def _tap_position(
     e: Evaluator, op: Op, axes: ConvolutionDimensions, spatial: int, output: Index, tap: Int
 ) -> tuple[Index, Reg]:
     """Where tap `tap` of a window reads along a spatial axis, and whether there is an element."""
     f, stride, spread = e.f, op.ints("strides")[spatial], op.ints("input_dilations")[spatial]
     shift = f.sub(f.mul(tap, op.ints("dilations")[spatial]), e.size(op.dims("low")[spatial]))
-    place = e.linear([output], [stride], shift)
-    position = e.as_values(place)
+    element = e.linear([output], [stride], shift)
+    position = e.as_values(element)
     size = e.size(op.operands[0].shape[axes.x.spatial[spatial]])
     if spread == 1:
-        return place, f.icmp("ult", position, _like(e, size, position))
+        return element, f.icmp("ult", position, _like(e, size, position))
     step = _like(e, spread, position)
     quotient = f.sdiv(position, step)
     is_whole = f.icmp("eq", f.mul(quotient, step), position)
     return e.from_values(quotient), f.and_(is_whole, f.icmp("ult", quotient, _like(e, size, position)))
 
 
-def _like(e: Evaluator, number: Int, shape: Reg) -> Reg:
-    return e.f.splat(as_reg(number), shape.lanes)
+def _like(e: Evaluator, x: Int, shape: Reg) -> Reg:
+    return e.f.splat(as_reg(x), shape.lanes)
 
 
-def _within(e: Evaluator, op: Op, axes: ConvolutionDimensions, spatial: int, place: Index) -> Index:
+def _within(e: Evaluator, op: Op, axes: ConvolutionDimensions, spatial: int, position: Index) -> Index:
     """A position that does not depend on the lane, kept within its axis: no scalar load leaves the buffer."""
-    if not place.is_uniform:
-        return place
+    if not position.is_uniform:
+        return position
     f = e.f
     last = f.smax(f.sub(e.size(op.operands[0].shape[axes.x.spatial[spatial]]), 1), 0)
-    return Index(f.smin(f.smax(place.base, 0), last))
+    return Index(f.smin(f.smax(position.base, 0), last))

@@ -62,7 +62,7 @@ class _Line:
 
     source: Reg
     values: Reg
-    places: Reg
+    indices: Reg
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class _Entries:
 
     def arrays(self, line: _Line) -> tuple[Reg, ...]:
         """Where the heap of a line lies."""
-        return (line.places,) if self.is_packed else (line.values, line.places)
+        return (line.indices,) if self.is_packed else (line.values, line.indices)
 
-    def entry(self, x: Reg, number: Int, f: FunctionBuilder) -> tuple[Int, ...]:
+    def entry(self, x: Reg, index: Int, f: FunctionBuilder) -> tuple[Int, ...]:
         """That of an element and its index."""
         key = self.order.key(x, f)
         if not self.is_packed:
-            return key, number
-        return (f.or_(f.shl(f.convert("zext", key, "i64"), INDEX_BITS), number),)
+            return key, index
+        return (f.or_(f.shl(f.convert("zext", key, "i64"), INDEX_BITS), index),)
 
     def index(self, entry: Sequence[Reg], f: FunctionBuilder) -> Reg:
         """Where the element was."""
@@ -133,15 +133,15 @@ class _Lines:
             return None
         return _Entries(Heap(f"{self.name}_sift", (self.order.element, "i64")), self.order)
 
-    def unit(self, number: Reg) -> None:
+    def unit(self, ordinal: Reg) -> None:
         """The results of one line."""
-        f, line = self.frame.f, self._line(number)
+        f, line = self.frame.f, self._line(ordinal)
         if not self.has_radix:
             self._by_heaps(line)
             return
         fits = f.icmp("ule", f.sub(self.length, SHORTEST_RADIX), LONGEST_RADIX - SHORTEST_RADIX)
         sorts = f.and_(fits, f.icmp("eq", self.count, self.length))
-        operands = (line.source, self.source_stride, line.values, line.places, self.length)
+        operands = (line.source, self.source_stride, line.values, line.indices, self.length)
         f.if_(sorts, lambda: f.call(f"{self.name}_radix", "void", *operands), lambda: self._by_heaps(line))
 
     def _by_heaps(self, line: _Line) -> None:
@@ -153,24 +153,24 @@ class _Lines:
         fits = f.icmp("ule", self.length, LONGEST_PACKED)
         f.if_(fits, lambda: self._by_heap(line, packed), lambda: self._by_heap(line, paired))
 
-    def _line(self, number: Reg) -> _Line:
+    def _line(self, ordinal: Reg) -> _Line:
         f, shape = self.frame.f, self.op.operands[0].shape
         others = [axis for axis in range(len(shape)) if axis != self.op.int("axis")]
-        coordinates = self.frame.split(number, [shape[axis] for axis in others])
+        coordinates = self.frame.split(ordinal, [shape[axis] for axis in others])
 
-        def place(strides: Sequence[Dim], offset: Dim) -> Int:
+        def offset_of(strides: Sequence[Dim], offset: Dim) -> Int:
             total = self.frame.size(offset)
             for axis, coordinate in zip(others, coordinates, strict=True):
                 total = f.add(total, f.mul(coordinate, self.frame.size(strides[axis])))
             return total
 
-        start = place(row_major(self.op.results[0].shape), 0)
-        values, places = self.frame.outputs
+        start = offset_of(row_major(self.op.results[0].shape), 0)
+        values, indices = self.frame.outputs
         element = self.order.element
         return _Line(
-            f.gep(self.source, place(self.view.strides, self.view.offset), element),
+            f.gep(self.source, offset_of(self.view.strides, self.view.offset), element),
             f.gep(values, start, element),
-            f.gep(places, start, "i64"),
+            f.gep(indices, start, "i64"),
         )
 
     # The heap
@@ -180,35 +180,35 @@ class _Lines:
         f, heap, count, stride = self.frame.f, entries.heap, self.count, self.stride
         arrays = entries.arrays(line)
 
-        def settle(number: Int) -> None:
-            hole = f.sub(f.sub(f.sdiv(count, 2), 1), number)
+        def settle(ordinal: Int) -> None:
+            hole = f.sub(f.sub(f.sdiv(count, 2), 1), ordinal)
             heap.sift(f, arrays, stride, hole, count, heap.load(f, arrays, f.mul(hole, stride)))
 
-        def take_last(number: Int) -> None:
-            end = f.sub(f.sub(count, 1), number)
+        def take_last(ordinal: Int) -> None:
+            end = f.sub(f.sub(count, 1), ordinal)
             offset = f.mul(end, stride)
             moved, root = heap.load(f, arrays, offset), heap.load(f, arrays, 0)
             heap.store(f, arrays, offset, root)
             heap.sift(f, arrays, stride, 0, end, moved)
 
-        def fill(number: Int) -> None:
-            heap.store(f, arrays, f.mul(number, stride), entries.entry(self._element(line, number), number, f))
+        def fill(index: Int) -> None:
+            heap.store(f, arrays, f.mul(index, stride), entries.entry(self._element(line, index), index, f))
 
         f.loop(0, count, 1, fill)
         f.loop(0, f.sdiv(count, 2), 1, settle)
         if self.op.name == "top_k":
             f.if_(f.icmp("sgt", count, 0), lambda: self._improve(line, entries))
         f.loop(0, f.sub(count, 1), 1, take_last)
-        f.loop(0, count, 1, lambda number: self._finish(line, entries, number))
+        f.loop(0, count, 1, lambda ordinal: self._finish(line, entries, ordinal))
 
     def _improve(self, line: _Line, entries: _Entries) -> None:
         """Everything from place `count` on against the root, which goes where something is better."""
         f, lanes, heap, arrays = self.frame.f, self.frame.lanes, entries.heap, entries.arrays(line)
 
-        def element(number: Int) -> None:
-            x = self._element(line, number)
+        def element(index: Int) -> None:
+            x = self._element(line, index)
             better = f.icmp("ult", self.order.key(x, f), entries.root_key(line, f))
-            f.if_(better, lambda: heap.sift(f, arrays, self.stride, 0, self.count, entries.entry(x, number, f)))
+            f.if_(better, lambda: heap.sift(f, arrays, self.stride, 0, self.count, entries.entry(x, index, f)))
 
         def vector(start: Int) -> None:
             type = vector_type(self.order.element, lanes)
@@ -231,13 +231,13 @@ class _Lines:
             f.loop(self.count, whole, lanes, vector)
         f.loop(whole, self.length, 1, element)
 
-    def _finish(self, line: _Line, entries: _Entries, number: Int) -> None:
+    def _finish(self, line: _Line, entries: _Entries, ordinal: Int) -> None:
         """What the entry in a slot stands for, as the results."""
-        f, offset = self.frame.f, self.frame.f.mul(number, self.stride)
+        f, offset = self.frame.f, self.frame.f.mul(ordinal, self.stride)
         own_index = entries.index(entries.heap.load(f, entries.arrays(line), offset), f)
         f.store(self._element(line, own_index), f.gep(line.values, offset, self.order.element))
-        f.store(own_index, f.gep(line.places, offset, "i64"))
+        f.store(own_index, f.gep(line.indices, offset, "i64"))
 
-    def _element(self, line: _Line, number: Int) -> Reg:
+    def _element(self, line: _Line, index: Int) -> Reg:
         f, element = self.frame.f, self.order.element
-        return f.load(element, f.gep(line.source, f.mul(number, self.source_stride), element))
+        return f.load(element, f.gep(line.source, f.mul(index, self.source_stride), element))

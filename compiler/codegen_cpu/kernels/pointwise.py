@@ -114,10 +114,10 @@ def _store(
     if domain is not None:
         e.bind_views(domain.leaves, index)
     root = frame.root
-    place = e.strided(index, strides)
+    offset = e.strided(index, strides)
     x = e.bound.get(root)
     x = x if x is not None else e.value(root, index)
-    e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), place)
+    e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), offset)
 
 
 def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
@@ -148,13 +148,17 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
             (f.mul(ordinal, length), f.smin(f.mul(f.add(ordinal, 1), length), frame.size(shape[axis])))
             for ordinal, axis, length in ((row, crossed, row_side), (column, last, side))
         )
-        place = dict(zip(others, outer, strict=True))
+        outside = dict(zip(others, outer, strict=True))
         square = _Square(frame, domain, crossed, tuple(tiles), first, stop)
 
         def write(choices: Sequence[ShortRows]) -> None:
             if not choices:
                 f.loop(
-                    first_row, row_stop, frame.lanes, lambda row: square.rows(place, row, row_stop), at_least_once=True
+                    first_row,
+                    row_stop,
+                    frame.lanes,
+                    lambda row: square.rows(outside, row, row_stop),
+                    at_least_once=True,
                 )
                 return
             short, *others = choices
@@ -180,8 +184,8 @@ def _few_columns(frame: KernelFrame, domain: Domain, crossed: int) -> tuple[Shor
     if columns != Size.symbol(symbol):
         return ()
     return tuple(
-        ShortRows(frame, substituted_domain(domain, {symbol: number}), number)
-        for number in range(1, LARGEST_FEW_COLUMNS + 1)
+        ShortRows(frame, substituted_domain(domain, {symbol: count}), count)
+        for count in range(1, LARGEST_FEW_COLUMNS + 1)
     )
 
 
@@ -196,20 +200,20 @@ class _Square:
     first: Int
     stop: Int
 
-    def rows(self, place: Mapping[int, Int], start: Int, row_stop: Int) -> None:
+    def rows(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """As many rows as a tile has, or up to the last."""
         f, rank = self.frame.f, len(self.domain.shape)
-        index = [{**place, self.crossed: start, rank - 1: self.first}[axis] for axis in range(rank)]
+        index = [{**outside, self.crossed: start, rank - 1: self.first}[axis] for axis in range(rank)]
         columns = self._whole_columns()
         if columns is None:
-            self._rows_of_tiles(place, index, start, row_stop)
+            self._rows_of_tiles(outside, index, start, row_stop)
             return
         target = self.frame.evaluator().strided(list(map(Index, index)), self.domain.output).base
         address = f.gep(self.frame.output, target, memory_type(self.frame.root.dtype))
         f.if_(
             f.icmp("sge", f.sub(row_stop, start), self.frame.lanes),
             lambda: self.tiles[0].write(index, address, columns),
-            lambda: self._rows_of_tiles(place, index, start, row_stop),
+            lambda: self._rows_of_tiles(outside, index, start, row_stop),
         )
 
     def _whole_columns(self) -> int | None:
@@ -219,14 +223,14 @@ class _Square:
             return None
         return columns if isinstance(columns, int) and columns * root.dtype.itemsize <= NARROW_BYTES else None
 
-    def _rows_of_tiles(self, place: Mapping[int, Int], index: Sequence[Int], start: Int, row_stop: Int) -> None:
+    def _rows_of_tiles(self, outside: Mapping[int, Int], index: Sequence[Int], start: Int, row_stop: Int) -> None:
         """The rows by way of a tile for each value that is turned."""
         f, rank = self.frame.f, len(self.domain.shape)
         for tile in self.tiles:
             tile.fill(index, self.stop)
 
         def row(position: Int) -> None:
-            outer = {**place, self.crossed: position}
+            outer = {**outside, self.crossed: position}
             before = [Index(outer[axis]) for axis in range(rank - 1)]
             write_row(self.frame, self.first, self.stop, lambda e, column: self._write(e, start, before, column))
 
@@ -264,8 +268,8 @@ def write_parts(
     rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
     blocks = floordiv(length + row_block - 1, row_block)
 
-    def unit(number: Reg) -> None:
-        row, block = (number, 0) if blocks == 1 else frame.split(number, (1, blocks))
+    def unit(ordinal: Reg) -> None:
+        row, block = (ordinal, 0) if blocks == 1 else frame.split(ordinal, (1, blocks))
         outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))

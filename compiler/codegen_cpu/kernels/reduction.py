@@ -89,8 +89,8 @@ class _RowLoops:
         """The loop over units: a row, or as many rows as there are lanes."""
         frame, f = self.frame, self.frame.f
 
-        def unit(number: Reg) -> None:
-            row, block = (number, 0) if self.lanes_are_columns else frame.split(number, (1, self.blocks))
+        def unit(ordinal: Reg) -> None:
+            row, block = (ordinal, 0) if self.lanes_are_columns else frame.split(ordinal, (1, self.blocks))
             outer = tuple(Index(coordinate) for coordinate in frame.split(row, self.outer))
             if self.lanes_are_columns:
                 self._unit(outer, None)
@@ -130,8 +130,8 @@ class _RowLoops:
                 bound[value] = e.spread(e.value(value, self._index(kept, [Index()] * len(self.axes))))
 
     def _index(self, kept: Sequence[Index], folded: Sequence[Index]) -> list[Index]:
-        places = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
-        return [places[axis] for axis in range(len(self.shape))]
+        positions = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
+        return [positions[axis] for axis in range(len(self.shape))]
 
     def _evaluator(self, lanes: int, mask: Reg | None, bound: dict[Value, Reg]) -> Evaluator:
         e = self.frame.evaluator(lanes, mask)
@@ -142,12 +142,12 @@ class _RowLoops:
     def _element(self, e: Evaluator, value: Value, index: Sequence[Index], ordinal: int) -> Reg:
         """A value of a row in the pass of an ordinal; what waits behind it is stored, what waited before is loaded."""
         before, after = self.staged[ordinal : ordinal + 2] if ordinal < len(self.folds) else (self.staged[-1],) * 2
-        place = e.strided(index, row_major(self.shape))
+        offset = e.strided(index, row_major(self.shape))
         if before is not None:
-            e.bound[before] = e.load(before, self.frame.output, place)
+            e.bound[before] = e.load(before, self.frame.output, offset)
         if after is not None and after is not before:
             x = e.value(after, index)
-            e.store(to_memory(x, after.dtype, e.f), self.frame.output, memory_type(after.dtype), place)
+            e.store(to_memory(x, after.dtype, e.f), self.frame.output, memory_type(after.dtype), offset)
             e.bound[after] = x
         return e.value(value, index)
 
@@ -167,8 +167,8 @@ class _RowLoops:
         sizes, merged = [self.shape[axis] for axis in self.axes], self.rows.merged
         outer, last = (sizes[:-merged], self.columns) if self.lanes_are_columns else (sizes, 1)
 
-        def rows(number: Int, *values: Reg) -> Sequence[Reg]:
-            before = tuple(Index(coordinate) for coordinate in frame.split(number, tuple(outer)))
+        def rows(ordinal: Int, *values: Reg) -> Sequence[Reg]:
+            before = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(outer)))
             # Of axes that are gone through as one, the last counts for all.
             before += (Index(),) * (len(sizes) - 1 - len(before)) if self.lanes_are_columns else ()
             if not self.lanes_are_columns:
@@ -186,8 +186,8 @@ class _RowLoops:
         if count < 2:
             return f.loop(0, stop, step, visit, values)
 
-        def turn(place: Int, *totals: Reg) -> Sequence[Reg]:
-            return [visit(f.add(place, number * step), total)[0] for number, total in enumerate(totals)]
+        def turn(position: Int, *totals: Reg) -> Sequence[Reg]:
+            return [visit(f.add(position, ordinal * step), total)[0] for ordinal, total in enumerate(totals)]
 
         wide = step * count
         whole = f.mul(f.sdiv(stop, wide), wide)
@@ -260,12 +260,12 @@ class _RowLoops:
             x = e.value(fold.operands[0], self._index(kept, (position,)))
             return e.spread(x), e.spread(e.as_values(position))
 
-        def visit(position: Int, tail: Reg | None, best: Reg, place: Reg) -> Sequence[Reg]:
+        def visit(position: Int, tail: Reg | None, best: Reg, winner: Reg) -> Sequence[Reg]:
             here = Index(position, 1 if self.lanes_are_columns else 0)
             x, there = element(here, tail if self.lanes_are_columns else mask)
             better = self._is_better(fold, x, best)
             better = better if tail is None else f.and_(better, tail)
-            return f.select(better, x, best), f.select(better, there, place)
+            return f.select(better, x, best), f.select(better, there, winner)
 
         def search() -> Sequence[Reg]:
             first = element(Index(0), mask)
@@ -280,22 +280,23 @@ class _RowLoops:
         empty = f.constant(vector_type("i64", 1 if self.lanes_are_columns else lanes), 0)
         return f.if_(f.icmp("sgt", size, 0), search, lambda: (empty,))[0]
 
-    def _best_lane(self, fold: Op, best: Reg, place: Reg) -> Reg:
+    def _best_lane(self, fold: Op, best: Reg, winner: Reg) -> Reg:
         """The position of the extremum of all lanes; of equal ones the first, or the last."""
         f = self.frame.f
         while best.lanes > 1:
             half = best.lanes // 2
-            (best, x), (place, there) = (
-                [f.shuffle(vector, None, range(start, start + half)) for start in (0, half)] for vector in (best, place)
+            (best, x), (winner, there) = (
+                [f.shuffle(vector, None, range(start, start + half)) for start in (0, half)]
+                for vector in (best, winner)
             )
             better, worse = self._is_better(fold, x, best), self._is_better(fold, best, x)
             no_worse = f.xor(worse, f.constant(worse.type, 1))
             if fold.flag("last"):
-                wins = f.and_(better, f.or_(no_worse, f.icmp("sgt", there, place)))
+                wins = f.and_(better, f.or_(no_worse, f.icmp("sgt", there, winner)))
             else:
-                wins = f.or_(better, f.and_(no_worse, f.icmp("slt", there, place)))
-            best, place = f.select(wins, x, best), f.select(wins, there, place)
-        return place
+                wins = f.or_(better, f.and_(no_worse, f.icmp("slt", there, winner)))
+            best, winner = f.select(wins, x, best), f.select(wins, there, winner)
+        return winner
 
     def _is_better(self, fold: Op, x: Reg, best: Reg) -> Reg:
         f, dtype, last = self.frame.f, fold.operands[0].dtype, fold.flag("last")
@@ -315,8 +316,8 @@ class _RowLoops:
 
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None) -> Sequence[Reg]:
             x = self._element(e, self.root, index, len(self.folds))
-            place = e.strided(index, row_major(self.shape))
-            e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, place)
+            offset = e.strided(index, row_major(self.shape))
+            e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, offset)
             return ()
 
         self._for_columns(kept, mask, bound, visit, ())
@@ -330,8 +331,8 @@ class _RowLoops:
         if len(self.root.shape) == len(self.shape):
             index = self._index(kept, [Index()] * len(self.axes))
         x = e.value(self.root, index)
-        place = e.strided(index, row_major(self.root.shape))
-        e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), place)
+        offset = e.strided(index, row_major(self.root.shape))
+        e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), offset)
 
 
 def combine(kind: str, dtype: DType, a: Reg, b: Reg, f: FunctionBuilder) -> Reg:

@@ -84,10 +84,10 @@ class _Scan:
     def accumulator(self) -> DType:
         return scan_accumulator(self.op)
 
-    def unit(self, number: Reg) -> None:
+    def unit(self, ordinal: Reg) -> None:
         """The lines of one unit of work."""
         frame, f = self.frame, self.frame.f
-        coordinates = frame.split(number, self.units)
+        coordinates = frame.split(ordinal, self.units)
         before, after = (tuple(map(Index, part)) for part in (coordinates[: self.axis], coordinates[self.axis :]))
         if self.lanes == 1:
             self._lines(before, [after], None)
@@ -175,7 +175,7 @@ class _Scan:
         operand = self.op.operands[0]
         view = operand_view(operand)
         if self.is_whole and view is not None:
-            x = e.spread(e.read(view.base, self._place(e, index)))
+            x = e.spread(e.read(view.base, self._offset(e, index)))
         else:
             x = e.vector(operand, index)
         return x if operand.dtype == self.accumulator else emit_cast(x, operand.dtype, self.accumulator, e.f)
@@ -184,7 +184,7 @@ class _Scan:
         dtype = self.op.results[0].dtype
         x = total if dtype == self.accumulator else emit_cast(total, self.accumulator, dtype, e.f)
         stored = to_memory(round_register(x, dtype, e.f), dtype, e.f)
-        e.store(stored, self.frame.output, memory_type(dtype), self._place(e, index))
+        e.store(stored, self.frame.output, memory_type(dtype), self._offset(e, index))
 
-    def _place(self, e: Evaluator, index: Sequence[Index]) -> Index:
+    def _offset(self, e: Evaluator, index: Sequence[Index]) -> Index:
         return e.strided(index, row_major(self.shape))

@@ -110,15 +110,15 @@ class _Scatter:
         if view is not None and is_dense(view):
             base = view.base
 
-            def copy(e: Evaluator, place: Index) -> None:
-                self._store(e, e.read(base, place), place)
+            def copy(e: Evaluator, offset: Index) -> None:
+                self._store(e, e.read(base, offset), offset)
 
             write_row(frame, f.mul(first, length), f.mul(last, length), copy)
             return
 
-        def line(number: Int) -> None:
-            outer = tuple(map(Index, frame.split(number, data.shape[:-1])))
-            start = f.mul(number, length)
+        def line(ordinal: Int) -> None:
+            outer = tuple(map(Index, frame.split(ordinal, data.shape[:-1])))
+            start = f.mul(ordinal, length)
 
             def compute(e: Evaluator, column: Index) -> None:
                 self._store(e, e.value(data, (*outer, column)), e.linear((column,), (1,), start))
@@ -127,8 +127,8 @@ class _Scatter:
 
         f.loop(first, last, 1, line)
 
-    def _store(self, e: Evaluator, x: Reg, place: Index) -> None:
-        e.store(to_memory(x, self.data.dtype, e.f), self.frame.output, memory_type(self.data.dtype), place)
+    def _store(self, e: Evaluator, x: Reg, offset: Index) -> None:
+        e.store(to_memory(x, self.data.dtype, e.f), self.frame.output, memory_type(self.data.dtype), offset)
 
     # Updates
 
@@ -137,8 +137,8 @@ class _Scatter:
         frame, indices, rank = self.frame, self.op.operands[1], self.data.rank
         outer, rest = indices.shape[:-1], self.data.shape[self.depth :]
 
-        def tuple_at(*place: Int) -> None:
-            e, index = frame.evaluator(lanes=1), tuple(map(Index, place))
+        def tuple_at(*position: Int) -> None:
+            e, index = frame.evaluator(lanes=1), tuple(map(Index, position))
             coordinates = [
                 e.position(indices, (*index, Index(axis)), self.data.shape[axis]) for axis in range(self.depth)
             ]
@@ -166,8 +166,8 @@ class _Scatter:
         frame, f, indices = self.frame, self.frame.f, self.op.operands[1]
         length = frame.size(indices.shape[-1])
 
-        def row(*place: Int) -> None:
-            outer = tuple(map(Index, place))
+        def row(*coordinates: Int) -> None:
+            outer = tuple(map(Index, coordinates))
 
             def vector(e: Evaluator, column: Index) -> None:
                 index = (*outer, column)
@@ -178,7 +178,7 @@ class _Scatter:
                 if self._scatters_vectors:
                     write_row(frame, 0, length, vector)
                 else:
-                    f.loop(0, length, 1, lambda number: vector(frame.evaluator(lanes=1), Index(number)))
+                    f.loop(0, length, 1, lambda element: vector(frame.evaluator(lanes=1), Index(element)))
 
             self._if_within(self._line(frame.evaluator(lanes=1), outer), (first, last), elements)
 
@@ -188,8 +188,8 @@ class _Scatter:
         """scatter_along another axis: neighbours go to different lines, and to columns of their own."""
         frame, indices, axis = self.frame, self.op.operands[1], self.op.int("axis")
 
-        def row(*place: Int) -> None:
-            outer = tuple(map(Index, place))
+        def row(*coordinates: Int) -> None:
+            outer = tuple(map(Index, coordinates))
 
             def vector(e: Evaluator, column: Index) -> None:
                 index = (*outer, column)
@@ -203,11 +203,11 @@ class _Scatter:
     def _loops(self, sizes: Sequence[Dim], body: Callable[..., None]) -> None:
         """body(*coordinates) at every place of a box, in row-major order."""
 
-        def step(*place: Int) -> None:
-            if len(place) == len(sizes):
-                body(*place)
+        def step(*index: Int) -> None:
+            if len(index) == len(sizes):
+                body(*index)
             else:
-                self.frame.f.loop(0, self.frame.size(sizes[len(place)]), 1, lambda number: step(*place, number))
+                self.frame.f.loop(0, self.frame.size(sizes[len(index)]), 1, lambda position: step(*index, position))
 
         step()
 
@@ -251,10 +251,10 @@ class _Scatter:
 
     def _meet(self, e: Evaluator, target: Sequence[Index], source: Sequence[Index]) -> None:
         kind, dtype = self.op.text("kind"), self.data.dtype
-        place = e.strided(target, row_major(self.data.shape))
+        offset = e.strided(target, row_major(self.data.shape))
         x = e.value(self.updates, source)
         if kind != "set":
-            there = e.load(self.data, self.frame.output, place)
+            there = e.load(self.data, self.frame.output, offset)
             x = e.spread(x) if there.lanes > 1 else x
             x = round_register(combine(kind, dtype, there, x, e.f), dtype, e.f)
-        self._store(e, x, place)
+        self._store(e, x, offset)

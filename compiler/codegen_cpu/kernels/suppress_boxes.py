@@ -88,16 +88,16 @@ class _Boxes:
     def vector(self) -> str:
         return vector_type("float", self.frame.lanes)
 
-    def unit(self, number: Reg) -> None:
+    def unit(self, ordinal: Reg) -> None:
         """The indices of one class of one image."""
         f, frame, memory = self.frame.f, self.frame, self.memory
-        image, category = frame.split(number, self.op.operands[1].shape[:2])
+        image, category = frame.split(ordinal, self.op.operands[1].shape[:2])
         assert frame.scratch is not None
-        start = f.gep(frame.scratch, f.mul(number, frame.size(memory.total)))
+        start = f.gep(frame.scratch, f.mul(ordinal, frame.size(memory.total)))
         indices = f.gep(start, frame.size(memory.scores))
         first = f.gep(indices, frame.size(memory.indices))
         columns = tuple(f.gep(first, f.mul(frame.size(memory.column), k)) for k in range(COLUMNS))
-        result = f.gep(frame.output, f.mul(number, self.count), "i64")
+        result = f.gep(frame.output, f.mul(ordinal, self.count), "i64")
         unit = _Unit(image, category, (start, indices), columns, result)
         candidates = self._candidates(unit)
         f.loop(0, f.lshr(candidates, 1), 1, lambda k: self._settle(unit, k, candidates))
@@ -110,8 +110,8 @@ class _Boxes:
 
         def look(box: Reg, taken: Reg) -> tuple[Int]:
             score = f.load("float", _at(self.frame, self.scores, (unit.image, unit.category, box)), 4)
-            number = f.select(f.fcmp("uno", score, score), float("-inf"), score)
-            key = Ordering(F32, descending=False).key(register(f.convert("bitcast", number, "i32")), f)
+            ordered = f.select(f.fcmp("uno", score, score), float("-inf"), score)
+            key = Ordering(F32, descending=False).key(register(f.convert("bitcast", ordered, "i32")), f)
             self.heap.store(f, unit.heap, taken, (key, f.sub(f.sub(self.boxes, 1), box)))
             if self.lowest is None:
                 return (f.add(taken, 1),)
@@ -119,9 +119,9 @@ class _Boxes:
 
         return f.loop(0, self.boxes, 1, look, carried=(0,))[0]
 
-    def _settle(self, unit: _Unit, number: Reg, candidates: Reg) -> None:
+    def _settle(self, unit: _Unit, ordinal: Reg, candidates: Reg) -> None:
         f = self.frame.f
-        hole = f.sub(f.sub(f.lshr(candidates, 1), 1), number)
+        hole = f.sub(f.sub(f.lshr(candidates, 1), 1), ordinal)
         self._sift(unit, hole, candidates, hole)
 
     def _sift(self, unit: _Unit, hole: Int, size: Int, moved: Int) -> None:
@@ -159,8 +159,8 @@ class _Boxes:
         f, lanes = self.frame.f, self.frame.lanes
         wide = [f.splat(value, lanes) for value in values]
 
-        def goes_on(start: Reg, found: Reg) -> Reg:
-            return as_reg(f.and_(f.icmp("slt", start, stay), f.xor(found, 1)))
+        def goes_on(start: Reg, suppressed: Reg) -> Reg:
+            return as_reg(f.and_(f.icmp("slt", start, stay), f.xor(suppressed, 1)))
 
         def compare(start: Reg, _: Reg) -> tuple[Int, Int]:
             others = [f.load(self.vector, f.gep(column, start, "float"), 4) for column in unit.columns]

@@ -101,9 +101,9 @@ class _Column:
 
     def read(self, address: Reg, ahead: Int) -> tuple[Reg, ...]:
         """A vector for each tap, from `ahead` places behind the first on."""
-        place = self.windows.f.add(self.first, ahead)
-        masks = self.windows.load_masks(place) if self.masks is None and not self.is_inside else self.masks
-        return self.windows.read(address, place, masks)
+        position = self.windows.f.add(self.first, ahead)
+        masks = self.windows.load_masks(position) if self.masks is None and not self.is_inside else self.masks
+        return self.windows.read(address, position, masks)
 
 
 Band = tuple[tuple[Int, ...], Int, Int]
@@ -142,17 +142,17 @@ class _Windows:
     @cached_property
     def outside(self) -> Reg:
         """What the padding holds, as an element in memory."""
-        f, number = self.frame.f, identity(self.kind, self.dtype)
+        f, neutral = self.frame.f, identity(self.kind, self.dtype)
         if self.dtype == BF16:
-            return f.constant("i16", int(np.array(number, self.dtype.numpy).view(np.uint16)))
-        return f.constant(memory_type(self.dtype), number)
+            return f.constant("i16", int(np.array(neutral, self.dtype.numpy).view(np.uint16)))
+        return f.constant(memory_type(self.dtype), neutral)
 
     # Bands
 
-    def unit(self, place: Sequence[Int]) -> None:
-        """The results of one band; `place` are the coordinates before the rows, and its number."""
+    def unit(self, coordinates: Sequence[Int]) -> None:
+        """The results of one band; `coordinates` are the coordinates before the rows, and its number."""
         frame, f, (*_, rows, columns) = self.frame, self.frame.f, self.results
-        *outer, band = place
+        *outer, band = coordinates
         start = f.mul(band, self.band_rows)
         stop = f.smin(f.add(start, self.band_rows), frame.size(rows))
         if self._stands_alone:
@@ -208,9 +208,9 @@ class _Windows:
             self._shared_rows(band, column, mask, windows)
             return
 
-        def row(number: Int) -> None:
-            find = self._find_places if self.op.name == "arg_reduce_window" else self._fold
-            self._write(mask, find(windows, (*outer, number)), (*outer, number, column))
+        def row(position: Int) -> None:
+            find = self._find_indices if self.op.name == "arg_reduce_window" else self._fold
+            self._write(mask, find(windows, (*outer, position)), (*outer, position, column))
 
         self.frame.f.loop(start, stop, 1, row)
 
@@ -220,12 +220,12 @@ class _Windows:
         shared = max(axis.taps - axis.step, 0)
         above = axis.start(start)
 
-        def row(number: Int, *lines: Reg) -> Sequence[Reg]:
-            top = axis.start(number)
+        def row(position: Int, *lines: Reg) -> Sequence[Reg]:
+            top = axis.start(position)
             below = [self._line(windows, outer, f.add(top, tap)) for tap in range(len(lines), axis.taps)]
             folded = (*lines, *below)
             total = reduce(lambda a, b: combine(self.kind, self.dtype, a, b, f), folded)
-            self._write(mask, total, (*outer, number, column))
+            self._write(mask, total, (*outer, position, column))
             return folded[axis.taps - shared :]
 
         f.loop(start, stop, 1, row, [self._line(windows, outer, f.add(above, tap)) for tap in range(shared)])
@@ -288,8 +288,8 @@ class _Windows:
                 return visit(address, positions, *values)
             axis, start = self.axes[len(positions)], starts[len(positions)]
 
-            def tap(number: Int, *inner: Reg) -> Sequence[Reg]:
-                ahead = f.mul(number, axis.dilation)
+            def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
+                ahead = f.mul(ordinal, axis.dilation)
                 there = f.gep(address, f.mul(ahead, axis.element_stride), memory_type(self.dtype))
                 return step(there, (*positions, f.add(start, ahead)), *inner)
 
@@ -304,8 +304,8 @@ class _Windows:
 
         def visit(address: Reg, positions: Sequence[Int], total: Reg) -> Sequence[Reg]:
             def part(tap: Int, total: Reg) -> Sequence[Reg]:
-                place = f.add(first, f.mul(tap, axis.dilation))
-                (x,) = windows.read(address, place, windows.load_masks(place))
+                position = f.add(first, f.mul(tap, axis.dilation))
+                (x,) = windows.read(address, position, windows.load_masks(position))
                 combined = combine(self.kind, self.dtype, total, x, f)
                 return (f.select(f.tail_mask(lanes, f.sub(axis.taps, tap)), combined, total),)
 
@@ -314,50 +314,50 @@ class _Windows:
         (total,) = self._lines(*self._corner(results, None), visit, (self._neutral(lanes),))
         return fold_lanes(self.kind, self.dtype, total, f)
 
-    def _find_places(self, column: _Column, results: Sequence[Int]) -> Reg:
+    def _find_indices(self, column: _Column, results: Sequence[Int]) -> Reg:
         """Where the maximum of each lane's window is, in the row-major order of the operand's axes after 1."""
         f, windows, axis = self.frame.f, column.windows, self.axes[-1]
-        places = vector_type("i64", windows.lanes)
-        lanes = f.mul(f.lane_ids(places), f.constant(places, axis.step if self.op.operands[0].rank > 2 else 0))
+        indices = vector_type("i64", windows.lanes)
+        lanes = f.mul(f.lane_ids(indices), f.constant(indices, axis.step if self.op.operands[0].rank > 2 else 0))
 
         def visit(address: Reg, positions: Sequence[Int], *best: Reg) -> Sequence[Reg]:
             def part(tap: Int, *best: Reg) -> Sequence[Reg]:
                 ahead = f.mul(tap, axis.dilation)
                 read, start = column.read(address, ahead), f.add(column.first, ahead)
                 masks = (None,) * len(read) if column.is_inside else windows.tap_masks(start)
-                for number, (x, mask) in enumerate(zip(read, masks, strict=True)):
-                    flat = self._flat_place((*positions, f.add(start, number * axis.dilation)))
+                for ordinal, (x, mask) in enumerate(zip(read, masks, strict=True)):
+                    flat = self._flat_index((*positions, f.add(start, ordinal * axis.dilation)))
                     best = self._better(best, (x, f.add(f.splat(as_reg(flat), windows.lanes), lanes)), mask)
                 return best
 
             return f.loop(0, axis.taps, windows.taps, part, best)
 
-        nothing = (self._neutral(windows.lanes), f.constant(places, -1))
-        _, place = self._lines(*self._corner(results, None), visit, nothing)
-        return f.smax(place, 0)
+        nothing = (self._neutral(windows.lanes), f.constant(indices, -1))
+        _, index = self._lines(*self._corner(results, None), visit, nothing)
+        return f.smax(index, 0)
 
-    def _place_steps(self) -> tuple[Int, ...]:
-        """What a step along each axis of `results` adds to a place: nothing along the first two of the operand."""
+    def _index_strides(self) -> tuple[Int, ...]:
+        """What a step along each axis of `results` adds to a flat index: nothing along the first two of the operand."""
         shape = self.op.operands[0].shape
         steps = tuple(self.frame.size(product(shape[axis + 1 :])) if axis >= 2 else 0 for axis in range(len(shape)))
         return steps if len(steps) > 1 else (0, *steps)
 
-    def _flat_place(self, positions: Sequence[Int]) -> Int:
+    def _flat_index(self, positions: Sequence[Int]) -> Int:
         f = self.frame.f
         flat: Int = 0
-        for position, step in zip(positions, self._place_steps(), strict=True):
+        for position, step in zip(positions, self._index_strides(), strict=True):
             flat = f.add(flat, f.mul(position, step))
         return flat
 
-    def _better(self, best: Sequence[Reg], found: tuple[Reg, Reg], mask: Reg | None) -> tuple[Reg, Reg]:
+    def _better(self, best: Sequence[Reg], candidate: tuple[Reg, Reg], mask: Reg | None) -> tuple[Reg, Reg]:
         """(value, place) of what wins: the greater, the first NaN, or the first element within the operand at all."""
-        f, (value, place), (x, here) = self.frame.f, best, found
-        first = f.icmp("slt", place, 0)
+        f, (value, index), (x, here) = self.frame.f, best, candidate
+        first = f.icmp("slt", index, 0)
         wins = table_of(self.dtype)["less"](f, self.dtype, value, x)
         wins = f.or_(wins, first if mask is None else f.and_(first, mask))
         if self.dtype.is_float:
             wins = f.or_(wins, f.and_(f.fcmp("uno", x, x), f.fcmp("ord", value, value)))
-        return f.select(wins, x, value), f.select(wins, here, place)
+        return f.select(wins, x, value), f.select(wins, here, index)
 
     # Results
 
@@ -366,9 +366,9 @@ class _Windows:
         type = vector_type(register_type(self.dtype), lanes)
         return self.frame.f.constant(type, identity(self.kind, self.dtype))
 
-    def _write(self, mask: Reg | None, x: Reg, place: Sequence[Int]) -> None:
-        """A result at `place`, or one for each lane along the last axis."""
-        *outer, column = place[-self.op.results[0].rank :]
+    def _write(self, mask: Reg | None, x: Reg, coordinates: Sequence[Int]) -> None:
+        """A result at `coordinates`, or one for each lane along the last axis."""
+        *outer, column = coordinates[-self.op.results[0].rank :]
         index = (*map(Index, outer), Index(column, 0 if x.lanes == 1 else 1))
         write_result(self.frame.evaluator(x.lanes, mask), self.frame, self.op, x, index)
 

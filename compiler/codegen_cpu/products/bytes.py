@@ -143,14 +143,14 @@ class _Bytes:
             offset = f.mul(first_column, frame.size(problem.b_strides[problem.n]))
             return self._address(problem.b, problem.b_strides, outer, offset)
         panels = floordiv(problem.columns + self.width - 1, self.width)
-        place: Int = 0
+        ordinal: Int = 0
         for letter in problem.outer:
             if problem.b_strides[letter] != 0:
-                place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
-        place = f.add(f.mul(place, frame.size(panels)), panel)
+                ordinal = f.add(f.mul(ordinal, frame.size(problem.sizes[letter])), outer[letter])
+        ordinal = f.add(f.mul(ordinal, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
         length = f.mul(panel_steps(frame.size(problem.depth), f, frame.target), self.width * GROUP)
-        offset = f.mul(place, f.add(length, self.width * GROUP if self.flips else 0))
+        offset = f.mul(ordinal, f.add(length, self.width * GROUP if self.flips else 0))
         base, element = frame.inputs[parameters.index(problem.b.base)], memory_type(problem.b.base.dtype)
         if self.flips:
             self.flipped_sums = f.gep(base, f.add(offset, length), element)
@@ -213,13 +213,13 @@ class _Bytes:
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
 
-        def clear(place: Int) -> None:
-            f.store(f.constant(vector, 0), f.gep(self.tile, place, self.sum_element), align=64)
+        def clear(offset: Int) -> None:
+            f.store(f.constant(vector, 0), f.gep(self.tile, offset, self.sum_element), align=64)
 
         f.loop(0, f.mul(rows, self.width), self.lanes, clear)
         if self.flips and not self.is_packed:
-            for place in range(0, self.width, self.lanes):
-                f.store(f.constant(vector, 0), f.gep(self.flipped_sums, place, self.sum_element), align=64)
+            for offset in range(0, self.width, self.lanes):
+                f.store(f.constant(vector, 0), f.gep(self.flipped_sums, offset, self.sum_element), align=64)
 
     def _finish_row(self, outer: Mapping[str, Int], first_row: Int, row: Int, first_column: Int) -> None:
         """The pointwise ops on one row of the tile, and its way to the result."""

@@ -52,8 +52,8 @@ class _Lines:
         outer_sizes = self.operands.sizes(shared + lone)
         chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)
 
-        def unit(number: Reg) -> None:
-            parts = frame.split(number, (*self.operands.sizes(shared), chunks, *self.operands.sizes(lone)))
+        def unit(ordinal: Reg) -> None:
+            parts = frame.split(ordinal, (*self.operands.sizes(shared), chunks, *self.operands.sizes(lone)))
             chunk = parts[len(shared)]
             outer = (*parts[: len(shared)], *parts[len(shared) + 1 :])
             self._unit(dict(zip(shared + lone, outer, strict=True)), f.mul(chunk, self.unit_rows))
@@ -118,9 +118,9 @@ class _Lines:
             ),
         )
 
-    def _finish_vector(self, outer: Coordinates, row: Int, place: Int, mask: Reg | None) -> None:
+    def _finish_vector(self, outer: Coordinates, row: Int, offset: Int, mask: Reg | None) -> None:
         frame, f, problem = self.frame, self.frame.f, self.problem
-        x = f.load(vector_type(self.sum_element, self.lanes), f.gep(self.sums, place, self.sum_element), align=64)
+        x = f.load(vector_type(self.sum_element, self.lanes), f.gep(self.sums, offset, self.sum_element), align=64)
         if self.types.sums != F32:
             x = emit_cast(x, self.types.sums, problem.dot.dtype(), f)
         write_result(frame.evaluator(self.lanes, mask), frame, problem.dot, x, self._index(outer, row))

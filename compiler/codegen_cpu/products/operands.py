@@ -53,9 +53,9 @@ class ProductOperands:
         """The sizes of letters."""
         return tuple(self.problem.sizes[letter] for letter in letters)
 
-    def coordinates(self, letters: tuple[str, ...], number: Int) -> dict[str, Int]:
+    def coordinates(self, letters: tuple[str, ...], ordinal: Int) -> dict[str, Int]:
         """A position in a box of letters, from its ordinal."""
-        return dict(zip(letters, self.frame.split(number, self.sizes(letters)), strict=True))
+        return dict(zip(letters, self.frame.split(ordinal, self.sizes(letters)), strict=True))
 
     def along_k(self, start: Reg, strides: Mapping[str, Dim], dtype_of: View, outer_k: Coordinates, k: Int) -> Reg:
         """The address that far along k, at a position of the letters that are summed outside of it."""

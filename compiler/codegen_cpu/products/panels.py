@@ -97,8 +97,8 @@ class _Panels:
         self._reserve()
         forms = (*self._narrower(), self)
 
-        def unit(number: Reg) -> None:
-            *outer, chunk, panel = frame.split(number, (*outer_sizes, chunks, panels))
+        def unit(ordinal: Reg) -> None:
+            *outer, chunk, panel = frame.split(ordinal, (*outer_sizes, chunks, panels))
             left = f.sub(frame.size(problem.columns), f.mul(panel, self.columns))
             self._unit_of(forms, left, dict(zip(problem.outer, outer, strict=True)), chunk, panel)
 
@@ -218,13 +218,13 @@ class _Panels:
     def _packed_panel(self, outer: Coordinates, panel: Int) -> Reg:
         """The buffer of constant panels, from the first that the unit sums over."""
         frame, f, problem = self.frame, self.frame.f, self.problem
-        place: Int = 0
+        ordinal: Int = 0
         for letter in problem.outer:
             if problem.b_strides[letter] != 0:
-                place = f.add(f.mul(place, frame.size(problem.sizes[letter])), outer[letter])
-        place = f.mul(place, frame.size(problem.outer_depth))
+                ordinal = f.add(f.mul(ordinal, frame.size(problem.sizes[letter])), outer[letter])
+        ordinal = f.mul(ordinal, frame.size(problem.outer_depth))
         steps = self._tile_depths(frame.size(problem.depth)) if self.is_tiled else frame.size(problem.depth)
-        offset = f.mul(f.add(f.mul(place, self._panels()), panel), f.mul(steps, self.columns))
+        offset = f.mul(f.add(f.mul(ordinal, self._panels()), panel), f.mul(steps, self.columns))
         return f.gep(self.operands.base(problem.b), offset, memory_type(problem.b.base.dtype))
 
     def _tile_depths(self, depth: Int) -> Int:
@@ -299,8 +299,8 @@ class _Panels:
     def _clear(self, rows: Int) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)
 
-        def clear(place: Int) -> None:
-            f.store(f.constant(vector, 0), f.gep(self.tile, place, self.sum_element), align=64)
+        def clear(offset: Int) -> None:
+            f.store(f.constant(vector, 0), f.gep(self.tile, offset, self.sum_element), align=64)
 
         f.loop(0, f.mul(rows, self.width), self.lanes, clear)
 

@@ -57,26 +57,26 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
 
     `arithmetic` names the type of the rows as they are multiplied.
     """
-    found = find_problem(problem.block)
-    if found is None or not found.n:
+    gemm = find_problem(problem.block)
+    if gemm is None or not gemm.n:
         return None
-    lanes, own = target.vector_bits // I32.bits, found.a.base.dtype
-    vectors = panel_vectors(found.columns, lanes, target)
-    rows = row_type(own, found.b.base.dtype, target)
-    parameter = problem.block.parameters.index(found.b.base)
-    is_constant, width = has_constant_panels(problem, found), vectors * lanes
+    lanes, own = target.vector_bits // I32.bits, gemm.a.base.dtype
+    vectors = panel_vectors(gemm.columns, lanes, target)
+    rows = row_type(own, gemm.b.base.dtype, target)
+    parameter = problem.block.parameters.index(gemm.b.base)
+    is_constant, width = has_constant_panels(problem, gemm), vectors * lanes
     sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
     whole = whole_steps(target)
-    panels = constant_panels(found, width, group=GROUP, sums_by=sums_by, whole=whole) if is_constant else None
-    packs = rows != own or not _reads_groups(found, whole) or (has_tiles(target) and found.columns != width)
-    chunk = _chunk_rows(found, packs)
+    panels = constant_panels(gemm, width, group=GROUP, sums_by=sums_by, whole=whole) if is_constant else None
+    packs = rows != own or not _reads_groups(gemm, whole) or (has_tiles(target) and gemm.columns != width)
+    chunk = _chunk_rows(gemm, packs)
     return ContractionSchedule(
         algorithm="bytes",
         tile=Tile(chunk or ROWS_BESIDE, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
         arithmetic=Arithmetic(str(rows), I32),
         registers=Tile(register_rows(vectors, target), width),
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
-        left=found.left,
+        left=gemm.left,
         packs_rows=packs,
         keeps_rows=packs and chunk is not None,
         packs_columns=not is_constant,
@@ -85,23 +85,23 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     )
 
 
-def byte_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+def byte_types(schedule: ContractionSchedule, gemm: Problem) -> ProductTypes:
     """What the micro-kernels of a schedule multiply."""
     rows = U8 if schedule.arithmetic.operands == str(U8) else I8
-    return ProductTypes(rows, found.b.base.dtype, I32, GROUP)
+    return ProductTypes(rows, gemm.b.base.dtype, I32, GROUP)
 
 
-def _chunk_rows(found: Problem, packs: bool) -> int | None:
+def _chunk_rows(gemm: Problem, packs: bool) -> int | None:
     """The rows of a chunk, all chunks of about one size; None where no whole rows of so many can be packed."""
     most = CHUNK_ROWS
     if packs:
-        if not isinstance(found.depth, int) or found.depth * LEAST_ROWS > MOST_PACKED_BYTES:
+        if not isinstance(gemm.depth, int) or gemm.depth * LEAST_ROWS > MOST_PACKED_BYTES:
             return None
-        most = min(CHUNK_ROWS, MOST_PACKED_BYTES // max(found.depth, 1) // LEAST_ROWS * LEAST_ROWS)
-    if not isinstance(found.rows, int):
+        most = min(CHUNK_ROWS, MOST_PACKED_BYTES // max(gemm.depth, 1) // LEAST_ROWS * LEAST_ROWS)
+    if not isinstance(gemm.rows, int):
         return most
-    chunks = max(1, -(-found.rows // most))
-    return max(1, -(-found.rows // (chunks * LEAST_ROWS)) * LEAST_ROWS)
+    chunks = max(1, -(-gemm.rows // most))
+    return max(1, -(-gemm.rows // (chunks * LEAST_ROWS)) * LEAST_ROWS)
 
 
 def panel_vectors(columns: Dim, lanes: int, target: Target) -> int:
@@ -115,7 +115,7 @@ def panel_vectors(columns: Dim, lanes: int, target: Target) -> int:
     return min(widths, key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
 
 
-def _reads_groups(found: Problem, whole: int) -> bool:
+def _reads_groups(gemm: Problem, whole: int) -> bool:
     """Whether rows are whole steps side by side, so that they are read in place."""
-    is_whole = isinstance(found.depth, int) and found.depth % (GROUP * whole) == 0
-    return is_whole and found.a_stride(found.k) == 1
+    is_whole = isinstance(gemm.depth, int) and gemm.depth % (GROUP * whole) == 0
+    return is_whole and gemm.a_stride(gemm.k) == 1

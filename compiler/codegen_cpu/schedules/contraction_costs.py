@@ -48,38 +48,38 @@ class _Sizes:
     """How often they are multiplied: positions of what only one operand has, outside of rows and columns."""
 
 
-def _sizes(found: Problem, case: Case) -> _Sizes:
-    left, right = (case.sizes[name] for name in (("left", "right") if found.left == 0 else ("right", "left")))
-    rows = found.rows if isinstance(found.rows, int) else left
-    columns = found.columns if isinstance(found.columns, int) else right
+def _sizes(gemm: Problem, case: Case) -> _Sizes:
+    left, right = (case.sizes[name] for name in (("left", "right") if gemm.left == 0 else ("right", "left")))
+    rows = gemm.rows if isinstance(gemm.rows, int) else left
+    columns = gemm.columns if isinstance(gemm.columns, int) else right
     return _Sizes(rows, columns, case.sizes["depth"], max(1, left * right // max(rows * columns, 1)))
 
 
 def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:
     """The seconds of a launch on one thread."""
-    found = contraction_problem(problem.block, schedule)
-    sizes = _sizes(found, case)
-    products = sizes.others * _COSTS[schedule.algorithm](found, schedule, sizes, target)
+    gemm = contraction_problem(problem.block, schedule)
+    sizes = _sizes(gemm, case)
+    products = sizes.others * _COSTS[schedule.algorithm](gemm, schedule, sizes, target)
     item, elements = schedule.arithmetic.sums.itemsize, case.sizes["left"] * case.sizes["right"]
     memory = item * ((case.sizes["left"] + case.sizes["right"]) * sizes.depth + elements)
     return cost_model(target).seconds(products, memory)
 
 
-def _panel_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+def _panel_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
     """Multiply-adds, and what takes as long as so many of them; the last panel is as narrow as its columns are."""
     assert isinstance(schedule.workers, Threads), schedule
     lanes, vectors = schedule.workers.lanes, schedule.tile.columns // schedule.workers.lanes
     chunks = -(-sizes.rows // (schedule.unit_rows or schedule.tile.rows))
     panels, rest = divmod(-(-sizes.columns // lanes), vectors)
-    products = chunks * (panels + bool(rest)) * UNIT_PRODUCTS + sizes.rows * _finish(found, sizes.columns, lanes)
+    products = chunks * (panels + bool(rest)) * UNIT_PRODUCTS + sizes.rows * _finish(gemm, sizes.columns, lanes)
     for width, count in ((vectors, panels), (rest, bool(rest))):
         if count:
-            products += count * sizes.depth * _panel_step(found, schedule, sizes.rows, width, chunks, target)
+            products += count * sizes.depth * _panel_step(gemm, schedule, sizes.rows, width, chunks, target)
     return products
 
 
 def _panel_step(
-    found: Problem, schedule: ContractionSchedule, rows: int, vectors: int, chunks: int, target: Target
+    gemm: Problem, schedule: ContractionSchedule, rows: int, vectors: int, chunks: int, target: Target
 ) -> float:
     """What all rows take for a step along k of one panel."""
     full = register_rows(vectors, target)
@@ -89,8 +89,8 @@ def _panel_step(
     blocks, rest = divmod(rows, full)
     products = blocks * _step(full, vectors) + (_step(rest, vectors) if rest else 0.0)
     if schedule.packs_columns:
-        products += chunks * vectors * COPY_PRODUCTS[_panel_copy(found, schedule)]
-    elif schedule.packing is None or found.b.base.dtype != schedule.arithmetic.sums:
+        products += chunks * vectors * COPY_PRODUCTS[_panel_copy(gemm, schedule)]
+    elif schedule.packing is None or gemm.b.base.dtype != schedule.arithmetic.sums:
         # Rows that are far apart in memory, and elements that are widened: 32 and 64 rows of 768x3072 in f16 had 63 and
         # 65 GFLOP/s so, and 57 and 67 where panels were widened first.
         products += 1.6 * vectors * (blocks + bool(rest))
@@ -102,25 +102,25 @@ def _step(rows: int, vectors: int) -> float:
     return vectors * (rows + 2) + rows * (4 - vectors) * 0.3
 
 
-def _panel_copy(found: Problem, schedule: ContractionSchedule) -> str:
+def _panel_copy(gemm: Problem, schedule: ContractionSchedule) -> str:
     if schedule.packing is not None:
         return "widened"
-    if found.b_strides[found.n] == 1:
+    if gemm.b_strides[gemm.n] == 1:
         return "in order"
-    return "turned" if found.b_stride(found.k) == 1 else "gathered"
+    return "turned" if gemm.b_stride(gemm.k) == 1 else "gathered"
 
 
-def _finish(found: Problem, columns: int, lanes: int) -> float:
+def _finish(gemm: Problem, columns: int, lanes: int) -> float:
     """A row of the result: vectors are loaded and stored, or their elements one by one where these are far apart.
 
     Of 128x768 elements 6 KiB apart each took more than 20 products.
     """
-    result = parse_equation(found.dot.attributes["equation"])[2]
-    stride = row_major(found.dot.results[0].shape)[result.index(found.n)]
+    result = parse_equation(gemm.dot.attributes["equation"])[2]
+    stride = row_major(gemm.dot.results[0].shape)[result.index(gemm.n)]
     return -(-columns // lanes) * (4.0 if stride == 1 else 20.0 * lanes)
 
 
-def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+def _line_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
     """Multiply-adds along the lanes, each with a load of A, and the sums of lanes."""
     assert isinstance(schedule.workers, Threads), schedule
     lanes = schedule.workers.lanes
@@ -131,7 +131,7 @@ def _line_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     return sizes.rows * row + units * (packed + UNIT_PRODUCTS)
 
 
-def _sweep_products(found: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+def _sweep_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
     """Multiply-adds, each with a load of B, which further rows read from a farther cache.
 
     8x512x1000 took 536 us so, and 294 by panels that are read in place.

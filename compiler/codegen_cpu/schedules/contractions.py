@@ -78,23 +78,23 @@ one row reads it in order: 1x768x3072 took 1180 us by the panels that serve a fe
 """
 
 
-def product_types(schedule: ContractionSchedule, found: Problem) -> ProductTypes:
+def product_types(schedule: ContractionSchedule, gemm: Problem) -> ProductTypes:
     """What the micro-kernels of a schedule multiply: what is packed on the way has the type of the sums."""
     sums = schedule.arithmetic.sums
     if schedule.arithmetic.operands == str(BF16):
         return ProductTypes(BF16, BF16, F32, BFLOAT_GROUP)
     return ProductTypes(
-        sums if schedule.packs_rows else found.a.base.dtype,
-        sums if schedule.packs_columns else found.b.base.dtype,
+        sums if schedule.packs_rows else gemm.a.base.dtype,
+        sums if schedule.packs_columns else gemm.b.base.dtype,
         sums,
     )
 
 
 def contraction_problem(block: Block, schedule: ContractionSchedule) -> Problem:
     """The strided loops that a schedule is for."""
-    found = (line_problem if schedule.algorithm == "lines" else panel_problem)(block, schedule.left)
-    assert found is not None, schedule
-    return found
+    gemm = (line_problem if schedule.algorithm == "lines" else panel_problem)(block, schedule.left)
+    assert gemm is not None, schedule
+    return gemm
 
 
 def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
@@ -120,8 +120,8 @@ def contraction_candidates(problem: KernelProblem, target: Target) -> Sequence[S
     if sums is None:
         why = f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats, or words of one type"
         return (_general(problem.block, target, why),)
-    found = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, target))
-    return found or (_general(problem.block, target, "an operand does not lie in steps of strides"),)
+    candidates = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, target))
+    return candidates or (_general(problem.block, target, "an operand does not lie in steps of strides"),)
 
 
 def _sums(dtypes: Sequence[DType]) -> DType | None:
@@ -146,105 +146,105 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
         yield _lines(by_lines, sums, target)
 
 
-def _is_by_tiles(problem: KernelProblem, found: Problem) -> bool:
+def _is_by_tiles(problem: KernelProblem, gemm: Problem) -> bool:
     """Whether bf16 along k is multiplied by constant panels of bf16, in one sum."""
-    dtypes = {found.a.base.dtype, found.b.base.dtype}
-    is_dense = found.a_stride(found.k) == 1 and not found.outer_k
-    return dtypes == {BF16} and found.dot.dtype() != F64 and is_dense and has_constant_panels(problem, found)
+    dtypes = {gemm.a.base.dtype, gemm.b.base.dtype}
+    is_dense = gemm.a_stride(gemm.k) == 1 and not gemm.outer_k
+    return dtypes == {BF16} and gemm.dot.dtype() != F64 and is_dense and has_constant_panels(problem, gemm)
 
 
-def _is_by_sweeps(problem: KernelProblem, found: Problem, lanes: int) -> bool:
+def _is_by_sweeps(problem: KernelProblem, gemm: Problem, lanes: int) -> bool:
     """Whether what may be one row is multiplied by rows that are read in order, and are longer than a panel is wide."""
-    is_long = not isinstance(found.columns, int) or found.columns > 4 * lanes
-    is_lone = not isinstance(found.rows, int) or found.rows == 1
-    return is_lone and found.b_strides[found.n] == 1 and is_long and not has_constant_panels(problem, found)
+    is_long = not isinstance(gemm.columns, int) or gemm.columns > 4 * lanes
+    is_lone = not isinstance(gemm.rows, int) or gemm.rows == 1
+    return is_lone and gemm.b_strides[gemm.n] == 1 and is_long and not has_constant_panels(problem, gemm)
 
 
-def _is_by_lines(found: Problem) -> bool:
+def _is_by_lines(gemm: Problem) -> bool:
     """Whether rows are dense along k, and B too, or a line of it for all rows can be copied."""
-    return found.a_stride(found.k) == 1 and (found.b_stride(found.k) == 1 or found.b_stride(found.m) == 0)
+    return gemm.a_stride(gemm.k) == 1 and (gemm.b_stride(gemm.k) == 1 or gemm.b_stride(gemm.m) == 0)
 
 
-def _ways_to_read(problem: KernelProblem, found: Problem, sums: DType) -> Sequence[bool]:
+def _ways_to_read(problem: KernelProblem, gemm: Problem, sums: DType) -> Sequence[bool]:
     """Whether panels may be, or must be, packed on the way."""
-    if has_constant_panels(problem, found):
-        return (False,) if found.b.base.dtype == sums else (False, True)
-    return (True, False) if found.b_strides[found.n] == 1 else (True,)
+    if has_constant_panels(problem, gemm):
+        return (False,) if gemm.b.base.dtype == sums else (False, True)
+    return (True, False) if gemm.b_strides[gemm.n] == 1 else (True,)
 
 
 def _panels(
-    found: Problem, problem: KernelProblem, vectors: int, packs: bool, sums: DType, target: Target
+    gemm: Problem, problem: KernelProblem, vectors: int, packs: bool, sums: DType, target: Target
 ) -> ContractionSchedule:
-    is_constant = has_constant_panels(problem, found)
+    is_constant = has_constant_panels(problem, gemm)
     lanes = target.vector_bits // sums.bits
     width, depth = vectors * lanes, PACK_DEPTH if packs and not is_constant else BLOCK_DEPTH
-    is_shared = packs and not found.outer_k and isinstance(found.depth, int) and found.depth <= depth
-    parameter = problem.block.parameters.index(found.b.base)
+    is_shared = packs and not gemm.outer_k and isinstance(gemm.depth, int) and gemm.depth <= depth
+    parameter = problem.block.parameters.index(gemm.b.base)
     way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
     registers = register_rows(vectors, target)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(found, width), width, depth),
+        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(gemm, width), width, depth),
         unit_rows=SHARING_ROWS if is_shared else 0,
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(registers, width),
-        left=found.left,
-        packs_rows=found.a.base.dtype != sums,
+        left=gemm.left,
+        packs_rows=gemm.a.base.dtype != sums,
         packs_columns=packs,
         workers=Threads(lanes, GRAIN_PRODUCTS),
-        packing=Packing(parameter, constant_panels(found, width)) if is_constant else None,
+        packing=Packing(parameter, constant_panels(gemm, width)) if is_constant else None,
         why=f"B is {way}",
     )
 
 
-def _bfloat_tiles(found: Problem, problem: KernelProblem) -> ContractionSchedule:
+def _bfloat_tiles(gemm: Problem, problem: KernelProblem) -> ContractionSchedule:
     """Pairs along k, in tile registers; rows that do not end with a tile are copied, with zeros behind them."""
-    width, parameter = TILE_WIDTH, problem.block.parameters.index(found.b.base)
-    panels = constant_panels(found, width, group=BFLOAT_GROUP, whole=TILE_STEPS)
+    width, parameter = TILE_WIDTH, problem.block.parameters.index(gemm.b.base)
+    panels = constant_panels(gemm, width, group=BFLOAT_GROUP, whole=TILE_STEPS)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(_chunk_rows(found, width), width, BLOCK_DEPTH),
+        tile=Tile(_chunk_rows(gemm, width), width, BLOCK_DEPTH),
         arithmetic=Arithmetic(str(BF16), F32),
         registers=Tile(2 * TILE_ROWS, width),
-        left=found.left,
-        packs_rows=not isinstance(found.depth, int) or found.depth % (BFLOAT_GROUP * TILE_STEPS) != 0,
+        left=gemm.left,
+        packs_rows=not isinstance(gemm.depth, int) or gemm.depth % (BFLOAT_GROUP * TILE_STEPS) != 0,
         workers=Threads(width // 2, GRAIN_PRODUCTS),
         packing=Packing(parameter, panels),
         why="tile registers multiply pairs of bf16",
     )
 
 
-def _chunk_rows(found: Problem, width: int) -> int:
+def _chunk_rows(gemm: Problem, width: int) -> int:
     """As many as a chunk may have, or all rows in chunks of one size; fewer where there are few units for threads."""
-    panels = product(found.sizes[letter] for letter in found.outer) * floordiv(found.columns + width - 1, width)
+    panels = product(gemm.sizes[letter] for letter in gemm.outer) * floordiv(gemm.columns + width - 1, width)
     chunks = -(-LEAST_UNITS // panels) if isinstance(panels, int) and panels > 0 else 1
-    if not isinstance(found.rows, int):
+    if not isinstance(gemm.rows, int):
         return CHUNK_ROWS if chunks == 1 else LEAST_CHUNK_ROWS
-    most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-found.rows // chunks)))
-    return max(1, -(-found.rows // max(1, -(-found.rows // most))))
+    most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-gemm.rows // chunks)))
+    return max(1, -(-gemm.rows // max(1, -(-gemm.rows // most))))
 
 
-def _sweeps(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
+def _sweeps(gemm: Problem, sums: DType, target: Target) -> ContractionSchedule:
     lanes = target.vector_bits // sums.bits
     return ContractionSchedule(
         algorithm="sweeps",
         tile=Tile(1, SWEEP_COLUMNS, 1),
         arithmetic=Arithmetic(str(sums), sums),
-        left=found.left,
+        left=gemm.left,
         workers=Threads(lanes, GRAIN_PRODUCTS),
         why="one row, and columns that are read in order",
     )
 
 
-def _lines(found: Problem, sums: DType, target: Target) -> ContractionSchedule:
+def _lines(gemm: Problem, sums: DType, target: Target) -> ContractionSchedule:
     lanes = target.vector_bits // sums.bits
     return ContractionSchedule(
         algorithm="lines",
         tile=Tile(LINE_ROWS, 1, PACK_DEPTH),
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(min(8, lanes), lanes),
-        left=found.left,
-        packs_columns=found.b_stride(found.k) != 1,
+        left=gemm.left,
+        packs_columns=gemm.b_stride(gemm.k) != 1,
         workers=Threads(lanes, GRAIN_PRODUCTS),
         why="rows and columns are dense along k",
     )

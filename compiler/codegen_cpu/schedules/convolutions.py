@@ -105,10 +105,10 @@ def reads_image(op: Op, view: View) -> bool:
         return True
     if is_depthwise(op):
         return view.strides[-1] == 1
-    found, dense = find_sums(op, view), find_sums(op, whole(op.operands[0]))
-    if found is None or dense is None:
-        return found is not None
-    return found.run_length >= min(LONG_RUN, dense.run_length // 3)
+    sums, dense = find_sums(op, view), find_sums(op, whole(op.operands[0]))
+    if sums is None or dense is None:
+        return sums is not None
+    return sums.run_length >= min(LONG_RUN, dense.run_length // 3)
 
 
 def _unfit(op: Op) -> str:

@@ -47,8 +47,8 @@ def compile_kernels(
     Raises UnsupportedError "kernel-compile-failed" with every kernel that does not compile or exceeds the target's
     limits, DeviceError where there is no triton.
     """
-    card, found = card_of(target), triton_version()
-    keys = [kernel_key(source, target.name, found) for source in sources]
+    card, installed = card_of(target), triton_version()
+    keys = [kernel_key(source, target.name, installed) for source in sources]
     different = dict(zip(keys, sources, strict=True))
     folder = KernelCache(cache)
     kernels = {key: kernel for key, source in different.items() if (kernel := folder.load(key, source.text))}

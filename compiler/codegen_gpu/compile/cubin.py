@@ -170,18 +170,18 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _values(sections: Mapping[str, _Section], name: str) -> Mapping[int, list[bytes]]:
     if name not in sections:
         raise CubinError(f"the cubin has no section {name}")
-    found: dict[int, list[bytes]] = {}
+    values: dict[int, list[bytes]] = {}
     for attribute, value in _attributes(sections[name].data):
-        found.setdefault(attribute, []).append(value)
-    return found
+        values.setdefault(attribute, []).append(value)
+    return values
 
 
 def _of_symbol(values: Mapping[int, list[bytes]], attribute: int, symbol: int) -> int:
     """The number that an attribute of the file gives for a symbol."""
     for value in values.get(attribute, ()):
-        index, number = struct.unpack("<II", value)
+        index, amount = struct.unpack("<II", value)
         if index == symbol:
-            return int(number)
+            return int(amount)
     raise CubinError(f"the cubin has no attribute {attribute:#x} of its kernel")
 
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
-from onnxc.compiler.codegen_gpu.source.arranged_results import place_in_result
+from onnxc.compiler.codegen_gpu.source.arranged_results import offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -86,10 +86,10 @@ class _Attention:
         return frame.code((product(counts),))
 
     def _fold_keys(
-        self, q: Expr, place: tuple[Int, Int], row: Int, keys: tuple[Int, Int], group: Int | None = None
+        self, q: Expr, outer: tuple[Int, Int], row: Int, keys: tuple[Int, Int], group: Int | None = None
     ) -> tuple[Expr, Expr, Expr]:
         """The greatest score, the sum of the weights and the weighted sum of the values, for the keys of a range."""
-        b, (batch, head) = self.frame.b, place
+        b, (batch, head) = self.frame.b, outer
         tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
         shape = f"[{self.tile_queries}, 1]"
         peak = b.variable(f'tl.full({shape}, float("-inf"), tl.float32)', tall)
@@ -139,11 +139,11 @@ class _Attention:
         masks = self._position_mask(query, ROW, self.tile_queries, self.queries) | self._inner_mask()
         e = frame.evaluator({ROW: b.lanes(ROW, self.tile_queries), COLUMN: inner}, masks)
         before = b.mul(b.add(b.mul(batch, self.groups), group), frame.size(rows))
-        place = b.add(b.mul(b.add(before, row), self.slices), part)
+        offset = b.add(b.mul(b.add(before, row), self.slices), part)
         peaks, weights, sums = self._memory(offsets)
-        e.store(peak, F32, peaks, place)
-        e.store(weight, F32, weights, place)
-        e.store(total, F32, sums, b.add(b.mul(place, self.value_width), inner))
+        e.store(peak, F32, peaks, offset)
+        e.store(weight, F32, weights, offset)
+        e.store(total, F32, sums, b.add(b.mul(offset, self.value_width), inner))
         return frame.step((product(counts),))
 
     def emit_total(self, offsets: tuple[Dim, Dim, Dim]) -> DeviceStep:
@@ -165,11 +165,11 @@ class _Attention:
         shares = of_slices.load(F32, weights, b.add(first, part))
         weight = b.let(f"tl.sum({shares} * {self.power}({every} - {finite}), 1, keep_dims=True)", tall)
         total = b.variable(f"tl.zeros([{tile}, {self.value_padded}], tl.float32)", square)
-        with b.loop(0, self.slices, prefix="slice") as number:
+        with b.loop(0, self.slices, prefix="slice") as ordinal:
             e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
-            place = b.add(first, number)
-            shrink = b.let(f"{self.power}({e.load(F32, peaks, place)} - {finite})", tall)
-            values = e.load(F32, sums, b.add(b.mul(place, self.value_width), inner))
+            offset = b.add(first, ordinal)
+            shrink = b.let(f"{self.power}({e.load(F32, peaks, offset)} - {finite})", tall)
+            values = e.load(F32, sums, b.add(b.mul(offset, self.value_width), inner))
             b.assign(total, f"{total} + {values} * {shrink}")
         batch, group, query, within = unravel(b, row, [frame.size(size) for size in sizes])
         head = b.add(b.mul(group, self.heads_of_group), within)
@@ -194,7 +194,7 @@ class _Attention:
     def _tile(
         self,
         value: Value,
-        place: tuple[Int, Int],
+        outer: tuple[Int, Int],
         position: Int,
         dim: int,
         count: int,
@@ -210,17 +210,17 @@ class _Attention:
         if padded != width:
             masks[other] = b.compare(inner, "<", width)
         e = frame.evaluator({dim: b.lanes(dim, count), other: inner}, masks)
-        return to_memory(e.value(value, (*place, position, inner)), value.dtype, b)
+        return to_memory(e.value(value, (*outer, position, inner)), value.dtype, b)
 
     def _position_mask(self, position: Int, dim: int, count: int, size: Dim) -> dict[int, Expr]:
         if isinstance(size, int) and size % count == 0:
             return {}
         return {dim: self.frame.b.compare(position, "<", self.frame.size(size))}
 
-    def _scores(self, q: Expr, place: tuple[Int, Int, Int], row: Int, start: Expr) -> Expr:
+    def _scores(self, q: Expr, outer: tuple[Int, Int, Int], row: Int, start: Expr) -> Expr:
         """What decides the weights of one tile of keys; -inf for what is hidden."""
         frame, b = self.frame, self.frame.b
-        batch, head, group = place
+        batch, head, group = outer
         square = frozenset((ROW, COLUMN))
         column = b.add(start, b.lanes(COLUMN, self.tile_keys))
         k = self._tile(self.k, (batch, group), column, COLUMN, self.tile_keys, self.keys, self.padded, self.width)
@@ -252,20 +252,22 @@ class _Attention:
     def _mask_index(self, e: Evaluator, mask: Value, index: tuple[Int, Int, Int, Int]) -> list[Int]:
         """Where in the mask: an axis of size 1 is repeated, also one of which only a call tells."""
         full = (self.batch, self.heads, self.queries, self.keys)
-        return [e.repeated(place, size, whole) for place, size, whole in zip(index, mask.shape, full, strict=True)]
+        return [
+            e.repeated(position, size, whole) for position, size, whole in zip(index, mask.shape, full, strict=True)
+        ]
 
-    def _values(self, place: tuple[Int, Int], start: Expr) -> Expr:
+    def _values(self, outer: tuple[Int, Int], start: Expr) -> Expr:
         b = self.frame.b
         row = b.add(start, b.lanes(ROW, self.tile_keys))
-        return self._tile(self.v, place, row, ROW, self.tile_keys, self.keys, self.value_padded, self.value_width)
+        return self._tile(self.v, outer, row, ROW, self.tile_keys, self.keys, self.value_padded, self.value_width)
 
-    def _write(self, result: Expr, place: tuple[Int, Int], row: Int) -> None:
+    def _write(self, result: Expr, outer: tuple[Int, Int], row: Int) -> None:
         exists = self._position_mask(row, ROW, self.tile_queries, self.queries)
-        self._store(result, (*place, row), exists, self.tile_queries)
+        self._store(result, (*outer, row), exists, self.tile_queries)
 
-    def _store(self, result: Expr, place: tuple[Int, Int, Int], exists: dict[int, Expr], tile: int) -> None:
+    def _store(self, result: Expr, outer: tuple[Int, Int, Int], exists: dict[int, Expr], tile: int) -> None:
         """Rows of the result, at a sequence, head and query for each."""
         frame, b = self.frame, self.frame.b
         inner = b.lanes(COLUMN, self.value_padded)
         e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
-        e.store(result, frame.root.dtype, frame.output(), place_in_result(e, frame.root, (*place, inner)))
+        e.store(result, frame.root.dtype, frame.output(), offset_in_result(e, frame.root, (*outer, inner)))

@@ -9,7 +9,7 @@ second launch adds up in order.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, place_tile, precision_option, write_result
+from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, precision_option, tile_coordinates, write_result
 from onnxc.compiler.codegen_gpu.schedules.block_products import block_product_of, codes_of, multiplied
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -65,7 +65,7 @@ class _BlockProduct:
         row_tiles = floordiv(self.rows + tile.rows - 1, tile.rows)
         column_tiles = -(-codes.columns // tile.columns)
         part, ordinal = unravel(b, b.program(), [split, frame.size(row_tiles * column_tiles)])
-        row_tile, column_tile = place_tile(b, ordinal, frame.size(row_tiles), column_tiles)
+        row_tile, column_tile = tile_coordinates(b, ordinal, frame.size(row_tiles), column_tiles)
         self.first_row = b.mul(row_tile, tile.rows)
         self.column = b.add(b.mul(column_tile, tile.columns), b.lanes(COLUMN, tile.columns))
         per_part = -(-codes.steps // split)

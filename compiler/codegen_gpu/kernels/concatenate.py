@@ -15,9 +15,9 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     frame = open_kernel(kernel, target)
     shape = frame.root.shape
 
-    def write(e: Evaluator, place: Int) -> None:
-        index = unravel(frame.b, place, [frame.size(size) for size in shape])
-        for number, result in enumerate(frame.kernel.block.results):
-            e.store(e.value(result, index), result.dtype, frame.output(number), place)
+    def write(e: Evaluator, offset: Int) -> None:
+        index = unravel(frame.b, offset, [frame.size(size) for size in shape])
+        for ordinal, result in enumerate(frame.kernel.block.results):
+            e.store(e.value(result, index), result.dtype, frame.output(ordinal), offset)
 
     return frame.flat(product(shape), write, kernel.scheduled(ConcatenateSchedule).block)

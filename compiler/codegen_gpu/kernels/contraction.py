@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
-from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import MULTIPLIED, register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -67,8 +67,8 @@ class _Tiles:
         row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
         counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
-        *outer, part, place = unravel(b, b.program(), [frame.size(size) for size in counts])
-        row_tile, column_tile = place_tile(b, place, frame.size(row_tiles), frame.size(column_tiles))
+        *outer, part, tile_ordinal = unravel(b, b.program(), [frame.size(size) for size in counts])
+        row_tile, column_tile = tile_coordinates(b, tile_ordinal, frame.size(row_tiles), frame.size(column_tiles))
         starts = b.mul(row_tile, tile.rows), b.mul(column_tile, tile.columns)
         row = b.add(starts[0], b.lanes(M, tile.rows))
         column = b.add(starts[1], b.lanes(N, tile.columns))
@@ -90,10 +90,10 @@ class _Tiles:
             write_result(frame, e, problem.dot, total, index)
         return frame.step((product(counts),))
 
-    def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
+    def _mask(self, position: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
             return None
-        return self.frame.b.compare(place, "<", self.frame.size(size))
+        return self.frame.b.compare(position, "<", self.frame.size(size))
 
     def _multiply(
         self,
@@ -152,7 +152,7 @@ class _Tiles:
         frame, b, tile = self.frame, self.frame.b, self.tile
         descriptors = []
         for side, count in zip(sides, (tile.rows, tile.columns), strict=True):
-            terms = [b.mul(place, frame.size(side.strides[letter])) for letter, place in outer.items()]
+            terms = [b.mul(position, frame.size(side.strides[letter])) for letter, position in outer.items()]
             offset = b.add(frame.size(side.view.offset), *terms)
             size, depth, stride = (frame.size(dim) for dim in (side.size, self.problem.depth, side.stride))
             shape = f"[{size}, {depth}]" if side.depth_is_dense else f"[{depth}, {size}]"
@@ -174,26 +174,26 @@ class _Tiles:
         view: View,
         strides: Mapping[str, Dim],
         outer: Mapping[str, Int],
-        *places: tuple[Int, Sequence[str]],
+        *positions: tuple[Int, Sequence[str]],
     ) -> Expr:
         """The addresses of the first tile of an operand, as a variable."""
         frame, b = self.frame, self.frame.b
         terms = [frame.size(view.offset)]
         terms += [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
-        terms += [self._step(place, group, strides) for place, group in places]
+        terms += [self._step(position, group, strides) for position, group in positions]
         # A tile has both dimensions, even where an operand is the same along one of them.
-        shape = " + ".join(f"0 * {place}" for place, _ in places if isinstance(place, Expr))
+        shape = " + ".join(f"0 * {position}" for position, _ in positions if isinstance(position, Expr))
         buffer = frame.input(view.base).text
         if view.base.dtype in MULTIPLIED:
             buffer = b.let(f"{buffer}.to(tl.pointer_type({MULTIPLIED[view.base.dtype]}))").text
         return b.variable(f"{buffer} + {b.add(*terms)} + {shape}", frozenset((M, N)))
 
-    def _step(self, place: Int, group: Sequence[str], strides: Mapping[str, Dim]) -> Int:
+    def _step(self, position: Int, group: Sequence[str], strides: Mapping[str, Dim]) -> Int:
         """How far a place along merged letters is from the first one; gathered rows lie in several strides."""
         frame, b = self.frame, self.frame.b
         if not self.problem.gathers or group != self.problem.m:
-            return b.mul(place, frame.size(strides[group[-1]]) if group else 0)
-        coordinates = unravel(b, place, [frame.size(self.problem.sizes[letter]) for letter in group])
+            return b.mul(position, frame.size(strides[group[-1]]) if group else 0)
+        coordinates = unravel(b, position, [frame.size(self.problem.sizes[letter]) for letter in group])
         steps = (b.mul(own, frame.size(strides[letter])) for own, letter in zip(coordinates, group, strict=True))
         return b.add(*steps)
 
@@ -203,15 +203,15 @@ class _Tiles:
         return self.frame.b.let(f"tl.load({pointers}{guard})", pointers.dims)
 
 
-def place_tile(b: SourceBuilder, place: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:
+def tile_coordinates(b: SourceBuilder, ordinal: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:
     """Which tile of rows and of columns: a few rows of tiles together, column by column."""
     if row_tiles == 1:
-        return 0, place
+        return 0, ordinal
     if column_tiles == 1:
-        return place, 0
+        return ordinal, 0
     width = b.mul(column_tiles, GROUP_ROWS)
-    first = b.mul(b.div(place, width), GROUP_ROWS)
-    height, inside = b.minimum(b.sub(row_tiles, first), GROUP_ROWS), b.mod(place, width)
+    first = b.mul(b.div(ordinal, width), GROUP_ROWS)
+    height, inside = b.minimum(b.sub(row_tiles, first), GROUP_ROWS), b.mod(ordinal, width)
     return b.add(first, b.mod(inside, height)), b.div(inside, height)
 
 
@@ -220,8 +220,8 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     b, value, root = frame.b, anchor.results[0], frame.root
     accumulated = F32 if value.dtype.is_float else value.dtype
     e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
-    place = place_in_result(e, root, index)
-    e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place)
+    offset = offset_in_result(e, root, index)
+    e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset)
 
 
 def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
@@ -229,14 +229,14 @@ def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
     value = anchor.results[0]
     count = product(value.shape)
 
-    def write(e: Evaluator, place: Int) -> None:
+    def write(e: Evaluator, offset: Int) -> None:
         b = frame.b
         pointer = frame.scratch("parts", F32)
-        total = e.load(F32, pointer, place)
+        total = e.load(F32, pointer, offset)
         for part in range(1, parts):
-            other = e.load(F32, pointer, b.add(place, b.mul(e.size(count), part)))
+            other = e.load(F32, pointer, b.add(offset, b.mul(e.size(count), part)))
             total = b.let(f"{total} + {other}", total.dims)
-        write_result(frame, e, anchor, total, unravel(b, place, [frame.size(size) for size in value.shape]))
+        write_result(frame, e, anchor, total, unravel(b, offset, [frame.size(size) for size in value.shape]))
 
     joining = frame.joining
     return frame.flat(count, write, joining.tile.columns, joining.workers).steps[0]
@@ -251,8 +251,8 @@ def _emit_general(frame: KernelFrame) -> KernelCode:
     summed = [letter for letter in dict.fromkeys(left + right) if letter not in result]
     accumulator = accumulator_of(dot)
 
-    def write(e: Evaluator, place: Int) -> None:
-        index = unravel(b, place, [frame.size(size) for size in dot.results[0].shape])
+    def write(e: Evaluator, offset: Int) -> None:
+        index = unravel(b, offset, [frame.size(size) for size in dot.results[0].shape])
         known = dict(zip(result, index, strict=True))
         zero = e.spread(0, frozenset(e.lanes))
         total = b.variable(f"{zero} * tl.full([], 0, {register_type(accumulator)})", frozenset(e.lanes))
@@ -267,7 +267,7 @@ def _emit_general(frame: KernelFrame) -> KernelCode:
         result_type = dot.results[0].dtype
         e.bound[dot.results[0]] = emit_cast(total, accumulator, result_type, b)
         root = frame.root
-        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset_in_result(e, root, index))
 
     return frame.flat(product(dot.results[0].shape), write, frame.kernel.scheduled(ContractionSchedule).tile.columns)
 

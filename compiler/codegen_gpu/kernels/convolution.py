@@ -8,9 +8,9 @@ channels in each of many groups, and types that tensor cores do not multiply.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, place_tile, precision_option, write_result
+from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, precision_option, tile_coordinates, write_result
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
-from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, place_in_result
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -118,7 +118,7 @@ class _Problem:
         return self.x.strides[self.labels.x.channel]
 
     @property
-    def place_strides(self) -> tuple[Dim, ...]:
+    def position_strides(self) -> tuple[Dim, ...]:
         """The strides of the spatial axes in the input."""
         return tuple(self.x.strides[axis] for axis in self.labels.x.spatial)
 
@@ -154,23 +154,23 @@ class _Tiles:
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
         group: Int = b.program(GROUPS) if problem.groups > 1 else 0
         part: Int = b.program(PARTS) if self.parts > 1 else 0
-        row_tile, column_tile = place_tile(b, b.program(), frame.size(row_tiles), frame.size(column_tiles))
+        row_tile, column_tile = tile_coordinates(b, b.program(), frame.size(row_tiles), frame.size(column_tiles))
         row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
         column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
         masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
         self.masks = {dim: mask for dim, mask in masks.items() if mask is not None}
         batch, *pixel = unravel(b, row, [frame.size(size) for size in problem.pixels])
         column = b.add(b.mul(group, frame.size(problem.columns)), column)
-        self.firsts = [axis.first(b, place) for axis, place in zip(problem.axes, pixel, strict=True)]
+        self.firsts = [axis.first(b, position) for axis, position in zip(problem.axes, pixel, strict=True)]
         self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         total = self._multiply(group, batch, column, part)
         self._write(total, batch, pixel, column, part)
         return frame.step((row_tiles * column_tiles, self.parts, problem.groups))
 
-    def _mask(self, place: Int, size: Dim, tile: int) -> Expr | None:
+    def _mask(self, position: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
             return None
-        return self.frame.b.compare(place, "<", self.frame.size(size))
+        return self.frame.b.compare(position, "<", self.frame.size(size))
 
     def _write(self, total: Expr, batch: Int, pixel: Sequence[Int], column: Int, part: Int) -> None:
         frame, b, op = self.frame, self.frame.b, self.problem.op
@@ -181,8 +181,8 @@ class _Tiles:
             return
         shape = op.results[0].shape
         offset = b.mul(part, e.size(product(shape)))
-        place = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
-        e.store(total, F32, frame.scratch("parts", F32), place)
+        target = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
+        e.store(total, F32, frame.scratch("parts", F32), target)
 
     def _multiply(self, group: Int, batch: Int, column: Int, part: Int) -> Expr:
         """The sum of products along k, as f32 or i32."""
@@ -222,19 +222,19 @@ class _Tiles:
         """Where rows begin in the input, and columns in the weights, before any tap and channel."""
         frame, b, problem = self.frame, self.frame.b, self.problem
         e = frame.evaluator()
-        steps = zip(problem.axes, self.firsts, problem.place_strides, strict=True)
+        steps = zip(problem.axes, self.firsts, problem.position_strides, strict=True)
         begins = [b.mul(first, frame.size(stride)) for axis, first, stride in steps if axis.spread == 1]
         own = b.mul(group, frame.size(problem.channels * problem.channel_stride))
         x = e.linear([batch, *begins], [frame.size(problem.x.strides[problem.labels.x.batch])] + [1] * len(begins), own)
         w = b.mul(column, frame.size(problem.w_strides[0]))
         return b.add(frame.size(problem.x.offset), x), b.add(frame.size(problem.w.offset), w)
 
-    def _place(self, taps: Sequence[Int]) -> tuple[list[Int], Expr | None]:
+    def _positions(self, taps: Sequence[Int]) -> tuple[list[Int], Expr | None]:
         """What taps add to the place in the input, and whether there is an element."""
         frame, b, problem = self.frame, self.frame.b, self.problem
         added: list[Int] = []
         inside: Expr | None = self.masks.get(M)
-        rows = zip(problem.axes, self.firsts, taps, problem.place_strides, strict=True)
+        rows = zip(problem.axes, self.firsts, taps, problem.position_strides, strict=True)
         for axis, first, tap, stride in rows:
             ahead = axis.ahead(b, tap)
             element, exists = axis.element(b, b.add(first, ahead))
@@ -253,9 +253,9 @@ class _Tiles:
             None if is_whole else b.compare(b.add(channel, lanes), "<", frame.size(problem.channels))
             for lanes in (x_lanes, w_lanes)
         )
-        places, inside = self._place(taps)
+        positions, inside = self._positions(taps)
         x_stride, w_stride = frame.size(problem.channel_stride), frame.size(problem.w_strides[1])
-        x_added = b.add(b.mul(channel, x_stride), *places)
+        x_added = b.add(b.mul(channel, x_stride), *positions)
         steps = [b.mul(tap, frame.size(stride)) for tap, stride in zip(taps, problem.w_strides[2:], strict=True)]
         w_added = b.add(b.mul(channel, w_stride), *steps)
         x_terms, w_terms = [x_added, x_base, b.mul(x_lanes, x_stride)], [w_added, w_base, b.mul(w_lanes, w_stride)]
@@ -271,15 +271,15 @@ class _Tiles:
         count = frame.size(product(sizes))
         first = b.mul(k, tile.depth)
         x_lanes, w_lanes = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
-        x_place, w_place = b.add(first, x_lanes), b.add(first, w_lanes)
-        x_mask, w_mask = (b.compare(place, "<", count) for place in (x_place, w_place))
-        *taps, channel = unravel(b, x_place, [frame.size(size) for size in sizes])
-        places, inside = self._place(taps)
-        own: Int = w_place
+        x_position, w_position = b.add(first, x_lanes), b.add(first, w_lanes)
+        x_mask, w_mask = (b.compare(position, "<", count) for position in (x_position, w_position))
+        *taps, channel = unravel(b, x_position, [frame.size(size) for size in sizes])
+        positions, inside = self._positions(taps)
+        own: Int = w_position
         if strides != row_major(sizes):
-            coordinates = unravel(b, w_place, [frame.size(size) for size in sizes])
+            coordinates = unravel(b, w_position, [frame.size(size) for size in sizes])
             own = frame.evaluator().strided(coordinates, strides)
-        moved = [b.mul(channel, frame.size(problem.channel_stride)), *places]
+        moved = [b.mul(channel, frame.size(problem.channel_stride)), *positions]
         x_terms = [x_base, b.add(*moved)]
         x = self._load(problem.x, x_terms, b.both(inside, x_mask), (self.lanes[M], x_lanes), self.fill)
         w = self._load(problem.w, [w_base, own], b.both(self.masks.get(N), w_mask), (w_lanes, self.lanes[N]))
@@ -309,13 +309,13 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
     strides = None if view is None else _weight_strides(frame.kernel, view)
     labels = parse_dimensions(op.text("dimensions"))
 
-    def write(e: Evaluator, place: Int) -> None:
-        index = unravel(b, place, [frame.size(size) for size in op.results[0].shape])
+    def write(e: Evaluator, position: Int) -> None:
+        index = unravel(b, position, [frame.size(size) for size in op.results[0].shape])
         filter, batch = index[labels.result.channel], index[labels.result.batch]
         pixel = [index[axis] for axis in labels.result.spatial]
         per_group = frame.size(floordiv(w.shape[0], groups))
         first_channel = b.mul(b.div(filter, per_group) if groups > 1 else 0, frame.size(w.shape[1]))
-        firsts = [axis.first(b, place) for axis, place in zip(axes, pixel, strict=True)]
+        firsts = [axis.first(b, position) for axis, position in zip(axes, pixel, strict=True)]
         zero = e.spread(0, frozenset(e.lanes))
         total = b.variable(f"{zero} * tl.full([], 0, {register_type(summed_in)})", frozenset(e.lanes))
 
@@ -327,30 +327,30 @@ def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
                 elements.append(element)
                 inside = b.both(inside, exists)
 
-            def channel(number: Int) -> None:
-                read = labels.x.arranged(batch, b.add(first_channel, number), elements)
+            def channel(ordinal: Int) -> None:
+                read = labels.x.arranged(batch, b.add(first_channel, ordinal), elements)
                 own = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks)
                 a = own.wanted(inside).value(x, read)
                 if inside is not None and operand_view(x) is None:
                     a = b.let(f"tl.where({inside}, {a}, 0)", dims_of(inside, a))
                 if view is None or strides is None:
-                    c = own.value(w, [filter, number, *taps])
+                    c = own.value(w, [filter, ordinal, *taps])
                 else:
                     moved = View(view.base, view.shape, view.offset, strides)
-                    c = own.load_view(moved, [filter, number, *taps])
+                    c = own.load_view(moved, [filter, ordinal, *taps])
                 factors = emit_cast(a, x.dtype, summed_in, b), emit_cast(c, w.dtype, summed_in, b)
                 b.assign(total, f"{total} + {factors[0]} * {factors[1]}")
 
             if w.shape[1] == 1:
                 channel(0)
             else:
-                with b.loop(0, frame.size(w.shape[1]), prefix="channel") as number:
-                    channel(number)
+                with b.loop(0, frame.size(w.shape[1]), prefix="channel") as ordinal:
+                    channel(ordinal)
 
         for_each_tap(b, [axis.taps for axis in axes], visit)
         result = op.results[0]
         e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
         root = frame.root
-        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), place_in_result(e, root, index))
+        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset_in_result(e, root, index))
 
     return frame.flat(product(op.results[0].shape), write, frame.kernel.scheduled(ConvolutionSchedule).tile.columns)

@@ -28,8 +28,8 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     shape = domain.shape if domain is not None else frame.root.shape
     strides = domain.output if domain is not None else row_major(shape)
 
-    def write(e: Evaluator, place: Int) -> None:
-        write_element(frame, e, domain, strides, unravel(frame.b, place, [frame.size(size) for size in shape]))
+    def write(e: Evaluator, offset: Int) -> None:
+        write_element(frame, e, domain, strides, unravel(frame.b, offset, [frame.size(size) for size in shape]))
 
     return frame.flat(product(shape), write, schedule.block)
 
@@ -40,9 +40,9 @@ def write_element(
     """Computes and stores the results at an index of their domain."""
     if domain is not None:
         e.bind_views(domain.leaves, index)
-    place = e.strided(index, strides)
-    for number, result in enumerate(frame.kernel.block.results):
-        e.store(e.value(result, index), result.dtype, frame.output(number), place)
+    offset = e.strided(index, strides)
+    for ordinal, result in enumerate(frame.kernel.block.results):
+        e.store(e.value(result, index), result.dtype, frame.output(ordinal), offset)
 
 
 def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
@@ -52,9 +52,9 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     last = len(shape) - 1
     others = [axis for axis in range(last) if axis != crossed]
     tiles = [floordiv(shape[axis] + side - 1, side) for axis in (crossed, last)]
-    place: Int = b.program()
+    ordinal: Int = b.program()
     sizes = [shape[axis] for axis in others] + tiles
-    *outer, row, column = unravel(b, place, [frame.size(size) for size in sizes])
+    *outer, row, column = unravel(b, ordinal, [frame.size(size) for size in sizes])
     index: dict[int, Int] = dict(zip(others, outer, strict=True))
     lanes, masks = dict[int, Expr](), dict[int, Expr]()
     for dim, (axis, tile) in enumerate(((crossed, row), (last, column))):

@@ -63,8 +63,8 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
 def _clear(frame: KernelFrame, count: int) -> DeviceStep:
     """The launch that sets the counters to 0."""
 
-    def write(e: Evaluator, place: Int) -> None:
-        e.store(literal(frame.b, 0, I32), I32, frame.scratch("counters", I32), place)
+    def write(e: Evaluator, offset: Int) -> None:
+        e.store(literal(frame.b, 0, I32), I32, frame.scratch("counters", I32), offset)
 
     return frame.flat(count, write, 1024, Warps(4)).steps[0]
 
@@ -126,8 +126,8 @@ class _Recurrence:
         if self.schedule.algorithm == "whole":
             return _Meeting(self.frame, None, None, 1)
         b = self.b
-        place = b.mul(b.add(b.mul(group, len(self.op.blocks)), ordinal), _COUNTER_WORDS)
-        counter = b.let(f"{self.frame.scratch('counters', I32)} + {place}")
+        offset = b.mul(b.add(b.mul(group, len(self.op.blocks)), ordinal), _COUNTER_WORDS)
+        counter = b.let(f"{self.frame.scratch('counters', I32)} + {offset}")
         b.helper(MEET)
         return _Meeting(self.frame, counter, b.variable("tl.full([], 0, tl.int32)"), self.schedule.parts)
 
@@ -173,16 +173,16 @@ class _Rounds:
             made = self._round(states, ordinal)
             for scan, value in enumerate(made[count:]):
                 result = op.results[first + count + scan]
-                place = self.plain.strided((ordinal, *self.index), row_major(result.shape))
-                self.plain.store(value, result.dtype, frame.output(first + count + scan), place)
+                offset = self.plain.strided((ordinal, *self.index), row_major(result.shape))
+                self.plain.store(value, result.dtype, frame.output(first + count + scan), offset)
             # All are read before the first is assigned: one may be another's value of the round before.
             given = [self._variable(value) for value in made[:count]]
             for state, value in zip(states, given, strict=True):
                 b.assign(state, value.text)
-        for number, state in enumerate(states):
-            result = op.results[first + number]
-            place = self.plain.strided(self.index, row_major(result.shape))
-            self.plain.store(state, result.dtype, frame.output(first + number), place)
+        for index, state in enumerate(states):
+            result = op.results[first + index]
+            offset = self.plain.strided(self.index, row_major(result.shape))
+            self.plain.store(state, result.dtype, frame.output(first + index), offset)
 
     def _variable(self, value: Expr) -> Expr:
         x = self.plain.everywhere(value)
@@ -208,7 +208,7 @@ class _Rounds:
             plain.b, plain.pointers, plain.reports, lanes, masks, outside=outside, product=self._product
         )
 
-    def _place(self, value: Value) -> tuple[Expr, Int]:
+    def _pointer_and_offset(self, value: Value) -> tuple[Expr, Int]:
         """The memory through which a value is exchanged in this round."""
         frame, offsets = self.whole.frame, self.whole.offsets
         pointer = frame.scratch(f"exchange{list(offsets).index(value)}", value.dtype, offsets[value])
@@ -217,17 +217,17 @@ class _Rounds:
 
     def _give(self, value: Value, e: Evaluator) -> None:
         """Writes the units of this program, and waits for those of the others."""
-        pointer, offset = self._place(value)
+        pointer, offset = self._pointer_and_offset(value)
         x = e.everywhere(e.value(value, self.index))
-        place = self.whole.b.add(offset, e.strided(self.index, row_major(value.shape)))
-        e.store(x, value.dtype, pointer, place)
+        target = self.whole.b.add(offset, e.strided(self.index, row_major(value.shape)))
+        e.store(x, value.dtype, pointer, target)
         self.meeting.emit()
 
     def _product(self, op: Op, column: Int) -> Expr:
         """The product of all units of the rows with the columns of a matrix, summed in f32."""
         b, tile, units = self.whole.b, self.whole.tile, self.whole.units
         rows, matrix = op.operands
-        pointer, offset = self._place(rows)
+        pointer, offset = self._pointer_and_offset(rows)
         start = b.add(offset, b.mul(self.index[0], units))
         total = b.variable(f"tl.zeros([{tile.rows}, {tile.columns}], tl.float32)", frozenset((ROW, UNIT)))
         option = precision_option(self.whole.schedule.arithmetic, rows.dtype)
@@ -246,11 +246,11 @@ class _Rounds:
         """A tile of the matrix as it lies in memory, what is summed going down."""
         b, tile = self.whole.b, self.whole.tile
         left, right, result = parse_equation(op.attributes["equation"])
-        place = {left[1]: down, result[1]: column}
+        positions = {left[1]: down, result[1]: column}
         lanes = {ROW: b.lanes(ROW, tile.depth), UNIT: b.lanes(UNIT, tile.columns)}
         own = {dim: mask for dim, mask in self.plain.masks.items() if dim == UNIT}
         e = self._evaluator(lanes, {**own, **masks})
-        return to_memory(e.everywhere(e.value(matrix, [place[letter] for letter in right])), matrix.dtype, b)
+        return to_memory(e.everywhere(e.value(matrix, [positions[letter] for letter in right])), matrix.dtype, b)
 
 
 @dataclass

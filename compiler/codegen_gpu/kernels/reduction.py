@@ -64,7 +64,7 @@ class _RowTiles:
         self.start: Int = 0
         self.stop: Int | None = None
 
-    def _place_rows(self, tile: Int) -> Int:
+    def _set_rows(self, tile: Int) -> Int:
         """The rows of a tile: which they are, and which of them exist."""
         frame, b = self.frame, self.frame.b
         row = b.add(b.mul(tile, self.tile_rows), b.lanes(ROWS, self.tile_rows))
@@ -76,7 +76,7 @@ class _RowTiles:
 
     def emit(self) -> KernelCode:
         """The whole kernel."""
-        self._place_rows(self.frame.b.program())
+        self._set_rows(self.frame.b.program())
         bound: dict[Value, Expr] = {}
         once = self._tile_at(0) if self.fits else None
         for fold in self.rows.folds:
@@ -94,42 +94,42 @@ class _RowTiles:
         """The launch that folds the parts of rows."""
         frame, b = self.frame, self.frame.b
         tile, part = unravel(b, b.program(), [frame.size(self.tiles), self.parts])
-        row = self._place_rows(tile)
+        row = self._set_rows(tile)
         length = self.parts * self.tile_columns
         per_part = frame.size(floordiv(self.column_count + length - 1, length) * self.tile_columns)
         self.start = b.mul(part, per_part)
         self.stop = b.minimum(b.add(self.start, per_part), frame.size(self.column_count))
         (fold,) = self.rows.folds
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows)}, self.row_masks)
-        place = b.add(b.mul(row, self.parts), part)
+        offset = b.add(b.mul(row, self.parts), part)
         dtype = part_type(fold)
         if fold.name == "arg_reduce":
-            extremum, position = self._extremum_and_place(fold, None, {})
-            e.store(position, I64, self._places(dtype), place)
+            extremum, position = self._extremum_and_position(fold, None, {})
+            e.store(position, I64, self._positions(dtype), offset)
         else:
             extremum = self._fold(fold, None, {})
-        e.store(extremum, dtype, frame.scratch("parts", dtype), place)
+        e.store(extremum, dtype, frame.scratch("parts", dtype), offset)
         return frame.step((self.tiles * self.parts,))
 
     def emit_total(self) -> DeviceStep:
         """The launch that folds the parts, which lie side by side, and writes what is computed from the fold."""
         frame, b = self.frame, self.frame.b
-        row, part = self._place_rows(b.program()), b.lanes(COLUMNS, self.parts)
+        row, part = self._set_rows(b.program()), b.lanes(COLUMNS, self.parts)
         (fold,) = self.rows.folds
         dtype, kind = part_type(fold), fold.text("kind")
         e = frame.evaluator({ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: part}, self.row_masks)
-        place = b.add(b.mul(row, self.parts), part)
-        x = e.load(dtype, frame.scratch("parts", dtype), place)
+        offset = b.add(b.mul(row, self.parts), part)
+        x = e.load(dtype, frame.scratch("parts", dtype), offset)
         folded = fold_columns(b, kind, fold.operands[0].dtype, x)
         if fold.name == "arg_reduce":
-            ends, none = _places_of(fold)
-            found = e.load(I64, self._places(dtype), place)
-            hit = b.let(f"tl.where({_is_same(x, folded, dtype)}, {found}, {none})", found.dims)
+            ends, none = _tie_rule(fold)
+            position = e.load(I64, self._positions(dtype), offset)
+            hit = b.let(f"tl.where({_is_same(x, folded, dtype)}, {position}, {none})", position.dims)
             folded = self._first_if_none(fold_columns(b, ends, I64, hit), none)
         self._write_folds({fold.results[0]: folded})
         return frame.step((self.tiles,), frame.joining.workers)
 
-    def _places(self, dtype: DType) -> Expr:
+    def _positions(self, dtype: DType) -> Expr:
         """Where the places of extrema lie that parts of rows have: behind the extrema."""
         return self.frame.scratch("places", I64, self.parts * self.row_count * dtype.itemsize)
 
@@ -149,8 +149,8 @@ class _RowTiles:
         return _Tile(e, self._index(folded), column)
 
     def _index(self, folded: Sequence[Int]) -> list[Int]:
-        places = dict(zip((*self.rows.kept, *self.rows.axes), (*self.kept, *folded), strict=True))
-        return [places[axis] for axis in range(len(self.rows.shape))]
+        positions = dict(zip((*self.rows.kept, *self.rows.axes), (*self.kept, *folded), strict=True))
+        return [positions[axis] for axis in range(len(self.rows.shape))]
 
     def _pieces(self) -> AbstractContextManager[Expr]:
         """The loop over tiles of columns."""
@@ -160,12 +160,12 @@ class _RowTiles:
     def _filled(self, x: Expr, tile: "_Tile", value: float, dtype: DType) -> Expr:
         """`x` in every lane of the tile, `value` behind the end of a row."""
         b, mask = self.frame.b, tile.e.masks.get(COLUMNS)
-        number = literal(b, value, dtype)
+        filling = literal(b, value, dtype)
         if mask is None and x.dims == {ROWS, COLUMNS}:
             return x
         lanes = f"({tile.e.lanes[ROWS]} >= 0) & " if ROWS not in x.dims else ""
         inside = mask if mask is not None else b.compare(tile.e.lanes[COLUMNS], ">=", 0)
-        return b.let(f"tl.where({lanes}{inside}, {x}, {number})", frozenset((ROWS, COLUMNS)))
+        return b.let(f"tl.where({lanes}{inside}, {x}, {filling})", frozenset((ROWS, COLUMNS)))
 
     # Folds
 
@@ -191,18 +191,18 @@ class _RowTiles:
 
     def _arg_fold(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> Expr:
         """The place of the extremum; of the first NaN, or the last, where there is one."""
-        return self._first_if_none(self._extremum_and_place(fold, once, bound)[1], _places_of(fold)[1])
+        return self._first_if_none(self._extremum_and_position(fold, once, bound)[1], _tie_rule(fold)[1])
 
-    def _first_if_none(self, found: Expr, none: int) -> Expr:
-        return self.frame.b.let(f"tl.where({found} == {none}, 0, {found})", found.dims)
+    def _first_if_none(self, position: Expr, none: int) -> Expr:
+        return self.frame.b.let(f"tl.where({position} == {none}, 0, {position})", position.dims)
 
-    def _extremum_and_place(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> tuple[Expr, Expr]:
+    def _extremum_and_position(self, fold: Op, once: "_Tile | None", bound: Mapping[Value, Expr]) -> tuple[Expr, Expr]:
         """The extremum of each row, and its place; of a row without elements what stands for none."""
         b, operand, kind = self.frame.b, fold.operands[0], fold.text("kind")
         dtype, start = operand.dtype, identity(kind, operand.dtype)
-        ends, none = _places_of(fold)
+        ends, none = _tie_rule(fold)
 
-        def place(tile: _Tile, extremum: Expr) -> Expr:
+        def position_in(tile: _Tile, extremum: Expr) -> Expr:
             x = tile.value(operand)
             same = b.let(f"{_is_same(x, extremum, dtype)}.to(tl.int1)", x.dims | extremum.dims)
             hit = self._filled(same, tile, False, BOOL)
@@ -212,17 +212,17 @@ class _RowTiles:
         if once is not None:
             filled = self._filled(once.value(operand), once, start, dtype)
             extremum = fold_columns(b, kind, dtype, filled)
-            return extremum, fold_columns(b, ends, I64, place(once, extremum))
+            return extremum, fold_columns(b, ends, I64, position_in(once, extremum))
         total = self._accumulator(start, dtype)
         with self._pieces() as column:
             tile = self._tile_at(column, bound)
             x = self._filled(tile.value(operand), tile, start, dtype)
             b.assign(total, table_of(dtype)[kind](b, dtype, total, x).text)
         extremum = fold_columns(b, kind, dtype, total)
-        found = self._accumulator(none, I64)
+        position = self._accumulator(none, I64)
         with self._pieces() as column:
-            b.assign(found, f"tl.{ends}imum({found}, {place(self._tile_at(column, bound), extremum)})")
-        return extremum, fold_columns(b, ends, I64, found)
+            b.assign(position, f"tl.{ends}imum({position}, {position_in(self._tile_at(column, bound), extremum)})")
+        return extremum, fold_columns(b, ends, I64, position)
 
     # Results
 
@@ -230,8 +230,8 @@ class _RowTiles:
         root = self.rows.root
         with self._pieces() if once is None else nullcontext() as column:
             tile = once if once is not None else self._tile_at(column if column is not None else 0, bound)
-            place = tile.e.strided(tile.index, row_major(self.rows.shape))
-            tile.e.store(tile.value(root), root.dtype, self.frame.output(), place)
+            offset = tile.e.strided(tile.index, row_major(self.rows.shape))
+            tile.e.store(tile.value(root), root.dtype, self.frame.output(), offset)
 
     def _write_folds(self, bound: Mapping[Value, Expr]) -> None:
         """One value per row, under a shape that may have axes of size 1 where the folded ones were."""
@@ -241,9 +241,9 @@ class _RowTiles:
         index: Sequence[Int] = self.kept
         if len(root.shape) == len(self.rows.shape):
             index = self._index([0] * len(self.rows.axes))
-        place = e.strided(index, row_major(root.shape))
+        offset = e.strided(index, row_major(root.shape))
         x = e.value(root, index)
-        e.store(x, root.dtype, self.frame.output(), e.spread(place, frozenset((ROWS,))))
+        e.store(x, root.dtype, self.frame.output(), e.spread(offset, frozenset((ROWS,))))
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class _Tile:
         return self.e.value(value, self.index)
 
 
-def _places_of(fold: Op) -> tuple[str, int]:
+def _tie_rule(fold: Op) -> tuple[str, int]:
     """How the places of extrema fold to the one that is wanted, and what stands for none."""
     return ("max", -1) if fold.flag("last") else ("min", 1 << 62)
 

@@ -24,7 +24,7 @@ from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.target import Target
 
-LINE, PLACE = 0, 1
+LINE, POSITION = 0, 1
 """The dimensions of a tile."""
 
 _EXTREMUM = """@triton.jit
@@ -92,34 +92,34 @@ class _Lines:
         """The places from `first` on, and the elements that are scanned there."""
         frame, b, tile = self.frame, self.frame.b, self.schedule.tile
         stop = frame.size(self.length)
-        lanes = {LINE: b.lanes(LINE, tile.rows), PLACE: b.lanes(PLACE, tile.columns)}
-        place = b.add(first, lanes[PLACE])
-        masks = {LINE: b.compare(self.line, "<", frame.size(self.lines)), PLACE: b.compare(place, "<", stop)}
+        lanes = {LINE: b.lanes(LINE, tile.rows), POSITION: b.lanes(POSITION, tile.columns)}
+        position = b.add(first, lanes[POSITION])
+        masks = {LINE: b.compare(self.line, "<", frame.size(self.lines)), POSITION: b.compare(position, "<", stop)}
         e = frame.evaluator(lanes, masks)
         # What excludes an element includes the one before it instead.
-        source = b.sub(place, 1) if self.op.flag("exclusive") else place
-        inside = b.both(masks[PLACE], b.compare(source, ">=", 0) if self.op.flag("exclusive") else None)
+        source = b.sub(position, 1) if self.op.flag("exclusive") else position
+        inside = b.both(masks[POSITION], b.compare(source, ">=", 0) if self.op.flag("exclusive") else None)
         x = e.wanted(inside).value(self.op.operands[0], self._index(source))
         filled = f"tl.where({inside} & ({lanes[LINE]} >= 0), {x}, {self.start})"
-        return e, place, b.let(filled, frozenset((LINE, PLACE)))
+        return e, position, b.let(filled, frozenset((LINE, POSITION)))
 
-    def _index(self, place: Int) -> list[Int]:
+    def _index(self, position: Int) -> list[Int]:
         b = self.frame.b
-        where = b.sub(b.sub(self.frame.size(self.length), 1), place) if self.op.flag("reverse") else place
+        where = b.sub(b.sub(self.frame.size(self.length), 1), position) if self.op.flag("reverse") else position
         return [self.outer.get(axis, where) for axis in range(self.op.results[0].rank)]
 
     def scan(self) -> DeviceStep:
         """The launch that writes the result."""
         frame, b, width = self.frame, self.frame.b, self.schedule.tile.columns
-        first_place, stop = self._range()
+        first_position, stop = self._range()
         before = self._nothing() if self.schedule.split == 1 else self._parts_before()
-        with b.loop(first_place, stop, width, prefix="first") as first:
-            e, place, filled = self._tile(first)
+        with b.loop(first_position, stop, width, prefix="first") as first:
+            e, position, filled = self._tile(first)
             own = _scanned(b, self.kind, self.dtype, filled)
-            result = e.strided(self._index(place), row_major(self.op.results[0].shape))
+            result = e.strided(self._index(position), row_major(self.op.results[0].shape))
             e.store(self._combine(before, own), frame.root.dtype, frame.output(), result)
             zero = literal(b, 0, self.dtype)
-            last = b.let(f"tl.where({e.lanes[PLACE]} == {width - 1}, {own}, {zero})", frozenset((LINE, PLACE)))
+            last = b.let(f"tl.where({e.lanes[POSITION]} == {width - 1}, {own}, {zero})", frozenset((LINE, POSITION)))
             b.assign(before, self._combine(before, fold_columns(b, "sum", self.dtype, last)).text)
         return frame.step((self.tiles * self.schedule.split,))
 
@@ -133,17 +133,17 @@ class _Lines:
             _, _, filled = self._tile(first)
             b.assign(total, self._combine(total, fold_columns(b, self.kind, self.dtype, filled)).text)
         e = frame.evaluator({LINE: b.lanes(LINE, self.schedule.tile.rows)}, self._line_mask())
-        place = b.add(b.mul(self.line, split), self.part)
-        e.store(total, part_type(self.op), frame.scratch("parts", part_type(self.op)), place)
+        offset = b.add(b.mul(self.line, split), self.part)
+        e.store(total, part_type(self.op), frame.scratch("parts", part_type(self.op)), offset)
         return frame.step((self.tiles * split,))
 
     def _parts_before(self) -> Expr:
         """A variable for what the parts before a program's own fold to."""
         frame, b, split, dtype = self.frame, self.frame.b, self.schedule.split, part_type(self.op)
-        part = b.lanes(PLACE, split)
-        e = frame.evaluator({LINE: b.lanes(LINE, self.schedule.tile.rows), PLACE: part}, self._line_mask())
+        part = b.lanes(POSITION, split)
+        e = frame.evaluator({LINE: b.lanes(LINE, self.schedule.tile.rows), POSITION: part}, self._line_mask())
         x = e.load(dtype, frame.scratch("parts", dtype), b.add(b.mul(self.line, split), part))
-        filled = b.let(f"tl.where({part} < {self.part}, {x}, {self.start})", frozenset((LINE, PLACE)))
+        filled = b.let(f"tl.where({part} < {self.part}, {x}, {self.start})", frozenset((LINE, POSITION)))
         folded = fold_columns(b, self.kind, self.dtype, filled)
         return b.variable(self._combine(self._nothing(), folded).text, frozenset((LINE,)))
 
@@ -154,7 +154,7 @@ class _Lines:
 def _scanned(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:
     """The scan of a tile along its places."""
     if kind in ("sum", "prod"):
-        return b.let(f"tl.cum{kind}({x}, {PLACE}).to({register_type(dtype)})", x.dims)
+        return b.let(f"tl.cum{kind}({x}, {POSITION}).to({register_type(dtype)})", x.dims)
     option = ", propagate_nan=tl.PropagateNan.ALL" if dtype.is_float else ""
     b.helper(_EXTREMUM.format(kind=kind, option=option))
-    return b.let(f"tl.associative_scan({x}, {PLACE}, extremum)", x.dims)
+    return b.let(f"tl.associative_scan({x}, {POSITION}, extremum)", x.dims)

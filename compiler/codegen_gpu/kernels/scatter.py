@@ -92,12 +92,12 @@ class _Scatter:
         b, (data, indices, updates), axis = self.frame.b, self.op.operands, self.op.int("axis")
         # The indices may cover less than the data along the other axes.
         covered: Expr | None = None
-        for place, size, whole, other in zip(index, indices.shape, data.shape, range(data.rank), strict=True):
+        for coordinate, size, whole, other in zip(index, indices.shape, data.shape, range(data.rank), strict=True):
             if other != axis and size != whole:
-                covered = b.both(covered, e.compare(place, "<", e.size(size)))
-        with b.loop(0, self.frame.size(indices.shape[axis]), prefix="update") as number:
+                covered = b.both(covered, e.compare(coordinate, "<", e.size(size)))
+        with b.loop(0, self.frame.size(indices.shape[axis]), prefix="update") as update:
             inner = _within(e, covered)
-            source = (*index[:axis], number, *index[axis + 1 :])
+            source = (*index[:axis], update, *index[axis + 1 :])
             position = inner.position(indices, source, data.shape[axis])
             hit = b.both(covered, inner.compare(position, "==", index[axis]))
             assert hit is not None, self.op
@@ -106,14 +106,14 @@ class _Scatter:
     def _apply_slices(self, e: Evaluator, index: Sequence[Int], total: Expr) -> None:
         """scatter_nd: every update whose coordinates are those of the element's slice."""
         b, (data, indices, updates), depth = self.frame.b, self.op.operands, self.updates.depth
-        with b.loop(0, self.frame.size(self.updates.count), prefix="update") as number:
+        with b.loop(0, self.frame.size(self.updates.count), prefix="update") as update:
             inner = _within(e, None)
-            place = self._box(number)
+            box = self._box(update)
             hit: Expr | None = None
             for axis in range(depth):
-                position = inner.position(indices, (*place, axis), data.shape[axis])
+                position = inner.position(indices, (*box, axis), data.shape[axis])
                 hit = b.both(hit, inner.compare(position, "==", index[axis]))
-            self._meet(inner, updates, (*place, *index[depth:]), hit, total)
+            self._meet(inner, updates, (*box, *index[depth:]), hit, total)
 
     def _meet(self, e: Evaluator, updates: Value, source: Sequence[Int], hit: Expr | None, total: Expr) -> None:
         """The update at `source` meets the element where `hit`."""
@@ -131,12 +131,12 @@ class _Scatter:
 
     def _row_of(self, e: Evaluator, update: Int) -> Int:
         """The row that an update goes to."""
-        (data, indices, _), place, depth = self.op.operands, self._box(update), self.updates.depth
+        (data, indices, _), box, depth = self.op.operands, self._box(update), self.updates.depth
         if self.op.name == "scatter_along":
             axis = self.op.int("axis")
-            index = (*place[:axis], e.position(indices, place, data.shape[axis]), *place[axis + 1 :])
+            index = (*box[:axis], e.position(indices, box, data.shape[axis]), *box[axis + 1 :])
         else:
-            index = tuple(e.position(indices, (*place, axis), data.shape[axis]) for axis in range(depth))
+            index = tuple(e.position(indices, (*box, axis), data.shape[axis]) for axis in range(depth))
         return e.spread(e.strided(index, row_major(data.shape[:depth])), dims_of(update))
 
     def _own_row(self, element: Int) -> Int:
@@ -217,12 +217,14 @@ class _Scatter:
         frame, b = self.frame, self.frame.b
         keys, starts = self._sorted_keys(radix), frame.scratch("starts", I32, radix.end)
 
-        def write(e: Evaluator, place: Int) -> None:
-            row = e.load(I32, keys, place)
-            follows = e.compare(place, ">", 0)
-            before = e.wanted(follows).load(I32, keys, b.sub(place, 1))
-            first = b.let(f"({follows} == 0) | ({before} != {row})", dims_of(place))
-            e.store(b.let(f"{place} + 0", dims_of(place)), I32, starts, row, b.both(first, self._inside(e, place)))
+        def write(e: Evaluator, position: Int) -> None:
+            row = e.load(I32, keys, position)
+            follows = e.compare(position, ">", 0)
+            before = e.wanted(follows).load(I32, keys, b.sub(position, 1))
+            first = b.let(f"({follows} == 0) | ({before} != {row})", dims_of(position))
+            e.store(
+                b.let(f"{position} + 0", dims_of(position)), I32, starts, row, b.both(first, self._inside(e, position))
+            )
 
         return frame.flat_step(self.updates.count, write, self.block)
 
@@ -236,16 +238,16 @@ class _Scatter:
             index, dims = self._index(element), frozenset(e.lanes)
             total = self._start(e, index)
             row = e.spread(self._own_row(element), dims)
-            place, active = self._begin(e, row, radix, keys, count)
+            position, active = self._begin(e, row, radix, keys, count)
             any_active = f"tl.max({active}.to(tl.int32), 0)" if dims else f"{active}.to(tl.int32)"
             more = b.variable(any_active)
             with b.block(f"while {more} != 0"):
                 inner = _within(e, active)
-                update = inner.load(I32, ordinals, place)
+                update = inner.load(I32, ordinals, position)
                 self._meet(inner, self.op.operands[2], self._source(update, index), active, total)
-                b.assign(place, f"{place} + 1")
-                b.assign(active, f"{active} & ({place} < {count})")
-                following = _within(e, active).load(I32, keys, place)
+                b.assign(position, f"{position} + 1")
+                b.assign(active, f"{active} & ({position} < {count})")
+                following = _within(e, active).load(I32, keys, position)
                 b.assign(active, f"{active} & ({following} == {row})")
                 b.assign(more, any_active)
             e.store(total, frame.root.dtype, frame.output(), element)

@@ -65,16 +65,16 @@ class _Unit:
             # What threads have written is read by others.
             b.line("tl.debug_barrier()")
             best = b.variable(f"{literal(b, float('-inf'), F32)}")
-            found = b.variable(f"tl.full([], {_NONE}, tl.int32)")
-            self._round(last, best, found)
-            b.assign(going, f"{found} < {_NONE}")
+            chosen = b.variable(f"tl.full([], {_NONE}, tl.int32)")
+            self._round(last, best, chosen)
+            b.assign(going, f"{chosen} < {_NONE}")
             with b.block(f"if {going}"):
-                place = self._place(kept)
-                b.line(f"tl.store({self.frame.output()} + {place}, {found}.to(tl.int64))")
-            b.assign(last, f"{found}")
+                offset = self._offset(kept)
+                b.line(f"tl.store({self.frame.output()} + {offset}, {chosen}.to(tl.int64))")
+            b.assign(last, f"{chosen}")
             b.assign(kept, f"{kept} + 1")
 
-    def _place(self, kept: Int) -> Int:
+    def _offset(self, kept: Int) -> Int:
         """Where the index of the box goes that is kept after so many."""
         shape = self.op.results[0].shape
         return self.frame.evaluator().strided((self.image, self.category, kept), row_major(shape))
@@ -89,21 +89,21 @@ class _Unit:
                 alive = table_of(F32)["less"](b, F32, self.lowest, e.value(self.scores, self._at(box)))
             e.store(e.everywhere(alive), BOOL, self.alive, b.add(self.first, box))
         with b.loop(0, count, self.block, prefix="first") as first:
-            e, place = self._lanes(first, count)
-            e.store(literal(b, -1, I64), I64, self.frame.output(), self._place(place))
+            e, position = self._lanes(first, count)
+            e.store(literal(b, -1, I64), I64, self.frame.output(), self._offset(position))
 
     def _lanes(self, first: Int, stop: Int) -> tuple[Evaluator, Int]:
         """An evaluator of the next `block` places below `stop`, and these."""
         b = self.b
         lanes = b.lanes(_LANE, self.block)
-        place = b.add(first, lanes)
-        return self.frame.evaluator({_LANE: lanes}, {_LANE: b.compare(place, "<", stop)}), place
+        position = b.add(first, lanes)
+        return self.frame.evaluator({_LANE: lanes}, {_LANE: b.compare(position, "<", stop)}), position
 
     def _at(self, box: Int) -> Sequence[Int]:
         return self.image, self.category, box
 
-    def _round(self, last: Expr, best: Expr, found: Expr) -> None:
-        """Leaves in `found` the best box that does not lose against the `last` one, the first of equals."""
+    def _round(self, last: Expr, best: Expr, chosen: Expr) -> None:
+        """Leaves in `chosen` the best box that does not lose against the `last` one, the first of equals."""
         b = self.b
         known = b.let(f"tl.maximum({last}, 0)")
         keeper = [self.frame.evaluator().value(self.corners, (self.image, known, side)) for side in range(4)]
@@ -119,10 +119,10 @@ class _Unit:
             lowest = literal(b, float("-inf"), F32)
             ranked = b.let(f"tl.where({alive} & ({score} == {score}), {score}, {lowest})", score.dims)
             top = b.let(f"tl.max({ranked}, {_LANE})")
-            place = b.let(f"tl.min(tl.where({alive} & ({ranked} == {top}), {box}, {_NONE}), {_LANE})")
+            candidate = b.let(f"tl.min(tl.where({alive} & ({ranked} == {top}), {box}, {_NONE}), {_LANE})")
             # A box of score -inf is better than none.
-            better = b.let(f"({place} < {_NONE}) & (({found} == {_NONE}) | ({top} > {best}))")
-            b.assign(found, f"tl.where({better}, {place}, {found})")
+            better = b.let(f"({candidate} < {_NONE}) & (({chosen} == {_NONE}) | ({top} > {best}))")
+            b.assign(chosen, f"tl.where({better}, {candidate}, {chosen})")
             b.assign(best, f"tl.where({better}, {top}, {best})")
 
     def _overlap(self, one: Sequence[Expr], other: Sequence[Expr]) -> Expr:

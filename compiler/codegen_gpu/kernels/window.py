@@ -29,10 +29,10 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a window kernel."""
     frame = open_kernel(kernel, target)
     op = next(op for op in kernel.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
-    result, fold = op.results[0], _place_of_maximum if op.name == "arg_reduce_window" else _fold
+    result, fold = op.results[0], _index_of_maximum if op.name == "arg_reduce_window" else _fold
 
-    def write(e: Evaluator, place: Int) -> None:
-        index = unravel(frame.b, place, [frame.size(size) for size in result.shape])
+    def write(e: Evaluator, offset: Int) -> None:
+        index = unravel(frame.b, offset, [frame.size(size) for size in result.shape])
         e.bound[result] = fold(frame, e, op, index)
         where = e.strided(index, row_major(frame.root.shape))
         e.store(e.value(frame.root, index), frame.root.dtype, frame.output(), where)
@@ -54,33 +54,33 @@ def _fold(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int]) -> Exp
     return emit_cast(total, F32, dtype, b) if is_widened(dtype) and dtype.is_float else total
 
 
-def _place_of_maximum(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int]) -> Expr:
+def _index_of_maximum(frame: KernelFrame, e: Evaluator, op: Op, index: Sequence[Int]) -> Expr:
     """Where the first of the greatest stands among the elements of its batch and channel; NaN is the greatest."""
     b, (operand,) = frame.b, op.operands
     dtype, strides = operand.dtype, [frame.size(stride) for stride in row_major(operand.shape[2:])]
-    best, found = _variable(e, identity("max", dtype), dtype), _variable(e, -1, I64 if b.wide else I32)
+    best, best_index = _variable(e, identity("max", dtype), dtype), _variable(e, -1, I64 if b.wide else I32)
 
     def visit(x: Expr, elements: Sequence[Int], inside: Expr | None) -> None:
-        place = e.spread(e.linear(elements[2:], strides), frozenset(e.lanes))
+        flat_index = e.spread(e.linear(elements[2:], strides), frozenset(e.lanes))
         greater = table_of(dtype)["less"](b, dtype, best, x).text
         if dtype.is_float:
             greater = f"({greater}) | (({x} != {x}) & ({best} == {best}))"
-        wins = f"({greater}) | ({found} < 0)"
-        wins = b.let(wins if inside is None else f"({wins}) & {inside}", found.dims).text
+        wins = f"({greater}) | ({best_index} < 0)"
+        wins = b.let(wins if inside is None else f"({wins}) & {inside}", best_index.dims).text
         b.assign(best, f"tl.where({wins}, {x}, {best})")
-        b.assign(found, f"tl.where({wins}, {place}, {found})")
+        b.assign(best_index, f"tl.where({wins}, {flat_index}, {best_index})")
 
     _for_each_element(frame, e, op, index, visit)
-    return b.let(f"tl.maximum({found}, 0).to(tl.int64)", found.dims)
+    return b.let(f"tl.maximum({best_index}, 0).to(tl.int64)", best_index.dims)
 
 
 def _variable(e: Evaluator, value: float, dtype: DType) -> Expr:
     """A variable in each lane."""
-    number, dims = literal(e.b, value, dtype), frozenset(e.lanes)
+    initial, dims = literal(e.b, value, dtype), frozenset(e.lanes)
     if not dims:
-        return e.b.variable(number.text)
+        return e.b.variable(initial.text)
     lanes = next(iter(e.lanes.values()))
-    return e.b.variable(f"tl.where({lanes} >= 0, {number}, {number})", dims)
+    return e.b.variable(f"tl.where({lanes} >= 0, {initial}, {initial})", dims)
 
 
 def _for_each_element(
@@ -92,13 +92,13 @@ def _for_each_element(
 ) -> None:
     """Calls `visit` with the elements of the window of a result, where they are, and which of them there are."""
     b, (operand,), axes = frame.b, op.operands, window_axes(op)
-    firsts = [axis.first(b, place) for axis, place in zip(axes, index, strict=True)]
+    firsts = [axis.first(b, position) for axis, position in zip(axes, index, strict=True)]
 
     def tap(taps: Sequence[Int]) -> None:
         elements: list[Int] = []
         inside: Expr | None = None
-        for axis, first, number in zip(axes, firsts, taps, strict=True):
-            element, exists = axis.element(b, b.add(first, axis.ahead(b, number)))
+        for axis, first, tap_position in zip(axes, firsts, taps, strict=True):
+            element, exists = axis.element(b, b.add(first, axis.ahead(b, tap_position)))
             elements.append(element)
             inside = b.both(inside, exists)
         own = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks).wanted(inside)

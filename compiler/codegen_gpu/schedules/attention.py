@@ -121,7 +121,7 @@ def attention_cost(problem: KernelProblem, schedule: AttentionSchedule, case: Ca
 def attention_sweep(problem: KernelProblem, schedule: AttentionSchedule, case: Case, target: Target) -> np.ndarray:
     """The seconds for each number of queries of a sweep, where no programs share keys."""
     assert case.sweep is not None, case
-    return np.asarray(_tiles_seconds(problem, schedule, np.array(case.sweep.numbers), case, target))
+    return np.asarray(_tiles_seconds(problem, schedule, np.array(case.sweep.samples), case, target))
 
 
 def _tiles_seconds(

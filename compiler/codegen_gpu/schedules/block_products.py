@@ -167,7 +167,7 @@ def block_cost(problem: KernelProblem, schedule: BlockProductSchedule, case: Cas
 def block_sweep(problem: KernelProblem, schedule: BlockProductSchedule, case: Case, target: Target) -> np.ndarray:
     """The same for each number of rows of a sweep."""
     assert case.sweep is not None, case
-    return np.asarray(_seconds(problem, schedule, np.array(case.sweep.numbers), target))
+    return np.asarray(_seconds(problem, schedule, np.array(case.sweep.samples), target))
 
 
 def _seconds(problem: KernelProblem, schedule: BlockProductSchedule, rows: Amount, target: Target) -> Amount:
@@ -213,7 +213,7 @@ def _work(op: Op, schedule: BlockProductSchedule, rows: Amount, model: CostModel
 def _tiles(op: Op, case: Case, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
     """Those whose sums fit registers, and whose pipeline fits shared memory, not much wider than the product."""
     codes = codes_of(op)
-    most = case.sizes["rows"] if case.sweep is None else case.sweep.numbers[-1]
+    most = case.sizes["rows"] if case.sweep is None else case.sweep.samples[-1]
     # Sums of one block are those of the tile; operands in three parts need the registers, too.
     sums = 2 * _TILE_SUMS if codes.block >= codes.depth and multiplied(op).dtype != F32 else _TILE_SUMS
     for rows in (side for side in _ROWS if side <= max(_ROWS[0], power_of_two(most))):

@@ -62,25 +62,25 @@ _DESCRIPTOR_BYTES = 128
 
 def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     """The sizes of a product; calls are told apart by the number of rows, or of products where rows are known."""
-    found = tile_problem(problem.block)
-    if found is None:
+    gemm = tile_problem(problem.block)
+    if gemm is None:
         return {}
-    batch, sides = product(found.sizes[letter] for letter in found.outer), (found.columns, found.depth)
+    batch, sides = product(gemm.sizes[letter] for letter in gemm.outer), (gemm.columns, gemm.depth)
     columns, depth = (Measure(size, (Typical(typical_size(size, TYPICAL_SIZE)),)) for size in sides)
-    if isinstance(found.rows, int):
+    if isinstance(gemm.rows, int):
         usual = (Typical(typical_size(batch, 1)),)
         return {
             "batch": Measure(batch, usual, samples_of(batch), MOST_RANGES),
-            "rows": Measure(found.rows, ()),
+            "rows": Measure(gemm.rows, ()),
             "columns": columns,
             "depth": depth,
         }
-    samples = samples_of(found.rows)
+    samples = samples_of(gemm.rows)
     many = Typical(max(TYPICAL_SIZE, samples[0]))
     ranges = (Typical(FEW_ROWS, 0, FEW_ROWS), replace(many, least=FEW_ROWS + 1)) if samples[0] <= FEW_ROWS else (many,)
     return {
         "batch": Measure(batch, (Typical(typical_size(batch, 1)),)),
-        "rows": Measure(found.rows, ranges, samples, MOST_RANGES),
+        "rows": Measure(gemm.rows, ranges, samples, MOST_RANGES),
         "columns": columns,
         "depth": depth,
     }
@@ -90,16 +90,16 @@ def contraction_candidates(
     problem: KernelProblem, case: Case, target: Target, f32_operands: str
 ) -> Sequence[ContractionSchedule]:
     """Tiles on tensor cores, shared along k or not; for what these do not multiply, the general kernel."""
-    found = tile_problem(problem.block)
-    reason = _no_tiles(found, target)
-    if found is None or reason:
+    gemm = tile_problem(problem.block)
+    reason = _no_tiles(gemm, target)
+    if gemm is None or reason:
         return (_general(problem, reason),)
-    dtype, model = found.dot.operands[0].dtype, cost_model(target)
-    arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else found.dot.dtype(), f32_operands)
-    has_sides = block_sides(found, target) is not None
+    dtype, model = gemm.dot.operands[0].dtype, cost_model(target)
+    arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else gemm.dot.dtype(), f32_operands)
+    has_sides = block_sides(gemm, target) is not None
     sizes = [case.sizes[name] for name in ("rows", "columns", "depth")]
     if case.sweep is not None and case.sweep.measure == "rows":
-        sizes[0] = case.sweep.numbers[-1]
+        sizes[0] = case.sweep.samples[-1]
     candidates = []
     for tile, warps in _tiles(dtype, sizes, model):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
@@ -112,10 +112,10 @@ def contraction_candidates(
                     workers=warps,
                     split=split,
                     block_copies=copied,
-                    joining=joining_of(product(found.dot.results[0].shape)) if split > 1 else None,
-                    shared_bytes=_parts_bytes(found, case, split),
+                    joining=joining_of(product(gemm.dot.results[0].shape)) if split > 1 else None,
+                    shared_bytes=_parts_bytes(gemm, case, split),
                     program_bytes=2 * _DESCRIPTOR_BYTES if copied else 0,
-                    programs=_programs(found, tile, split) if copied else 0,
+                    programs=_programs(gemm, tile, split) if copied else 0,
                 )
             )
     return candidates
@@ -129,7 +129,7 @@ def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case
 def contraction_sweep(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> np.ndarray:
     """The same for each number of a sweep."""
     assert case.sweep is not None, case
-    sizes: Mapping[str, Amount] = {**case.sizes, case.sweep.measure: np.array(case.sweep.numbers)}
+    sizes: Mapping[str, Amount] = {**case.sizes, case.sweep.measure: np.array(case.sweep.samples)}
     return np.asarray(_seconds(problem, schedule, sizes, target))
 
 
@@ -144,15 +144,15 @@ def _seconds(
     return np.where((tile.rows <= LEAST_ROWS) & (products.rows >= MANY_ROWS), np.inf, seconds)
 
 
-def _no_tiles(found: Problem | None, target: Target) -> str:
+def _no_tiles(gemm: Problem | None, target: Target) -> str:
     """Why tensor cores do not multiply the operands; nothing where they do."""
-    if found is None:
+    if gemm is None:
         return "the operands, or what is summed, do not lie in steps of one stride"
-    a, b = (operand.dtype for operand in found.dot.operands)
+    a, b = (operand.dtype for operand in gemm.dot.operands)
     if a != b or not multiplies(a, target):
         known = sorted(str(dtype) for dtype in TILED_DTYPES if multiplies(dtype, target))
         return f"{a} by {b}: tensor cores multiply {', '.join(known)}"
-    return "" if found.n and found.k else "the last axis of the result is of both operands, or nothing is summed"
+    return "" if gemm.n and gemm.k else "the last axis of the result is of both operands, or nothing is summed"
 
 
 def _general(problem: KernelProblem, why: str) -> ContractionSchedule:
@@ -170,22 +170,22 @@ def _products(dtype: DType, sizes: Mapping[str, Amount]) -> Products:
     return Products(batch, m, n, 1, k, batch * (m * k + k * n) * dtype.itemsize, dtype)
 
 
-def _parts_bytes(found: Problem, case: Case, split: int) -> Dim:
+def _parts_bytes(gemm: Problem, case: Case, split: int) -> Dim:
     """What the programs that share a tile leave for the launch that adds it up."""
     if split == 1:
         return 0
-    outer = product(found.sizes[letter] for letter in found.outer)
+    outer = product(gemm.sizes[letter] for letter in gemm.outer)
     batch, rows = (
         size if (most := case.most[name]) is None else minimum(size, most)
-        for name, size in (("batch", outer), ("rows", found.rows))
+        for name, size in (("batch", outer), ("rows", gemm.rows))
     )
-    return split * batch * rows * found.columns * F32.itemsize
+    return split * batch * rows * gemm.columns * F32.itemsize
 
 
-def _programs(found: Problem, tile: Tile, split: int) -> Dim:
-    row_tiles = floordiv(found.rows + tile.rows - 1, tile.rows)
-    column_tiles = floordiv(found.columns + tile.columns - 1, tile.columns)
-    return product(found.sizes[letter] for letter in found.outer) * split * row_tiles * column_tiles
+def _programs(gemm: Problem, tile: Tile, split: int) -> Dim:
+    row_tiles = floordiv(gemm.rows + tile.rows - 1, tile.rows)
+    column_tiles = floordiv(gemm.columns + tile.columns - 1, tile.columns)
+    return product(gemm.sizes[letter] for letter in gemm.outer) * split * row_tiles * column_tiles
 
 
 def _tiles(dtype: DType, sizes: Sequence[int], model: CostModel) -> Iterator[tuple[Tile, Warps]]:

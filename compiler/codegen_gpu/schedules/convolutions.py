@@ -88,7 +88,7 @@ def convolution_candidates(
     packing, is_flat = _packing(problem, op, along_k=True), _is_flat(op)
     arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else op.dtype(), f32_operands)
     products = _products(op, case.sizes)
-    most_rows = case.sizes["rows"] if case.sweep is None else case.sweep.numbers[-1]
+    most_rows = case.sizes["rows"] if case.sweep is None else case.sweep.samples[-1]
     return [
         ConvolutionSchedule(
             algorithm="tiles",
@@ -114,7 +114,7 @@ def convolution_cost(problem: KernelProblem, schedule: ConvolutionSchedule, case
 def convolution_sweep(problem: KernelProblem, schedule: ConvolutionSchedule, case: Case, target: Target) -> np.ndarray:
     """The same for each number of a sweep."""
     assert case.sweep is not None, case
-    sizes: Mapping[str, Amount] = {**case.sizes, case.sweep.measure: np.array(case.sweep.numbers)}
+    sizes: Mapping[str, Amount] = {**case.sizes, case.sweep.measure: np.array(case.sweep.samples)}
     return np.asarray(_seconds(problem, schedule, sizes, target))
 
 

@@ -126,5 +126,5 @@ def cost_model(target: Target) -> CostModel:
     card = card_of(target)
     table: Mapping[str, Mapping[str, float | str]] = json.loads(_CALIBRATION.read_text())
     entry = table[f"sm_{card.architecture}"]
-    numbers = {key: float(value) for key, value in entry.items() if key != "measured_on"}
-    return CostModel(card, Calibration(str(entry["measured_on"]), **numbers))
+    limits = {key: float(value) for key, value in entry.items() if key != "measured_on"}
+    return CostModel(card, Calibration(str(entry["measured_on"]), **limits))

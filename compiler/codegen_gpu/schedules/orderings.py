@@ -37,7 +37,7 @@ class Rounds:
 
     lines: Dim
     lengths: tuple[Dim, ...]
-    place_bits: int
+    position_bits: int
 
     def words(self, ordinal: int) -> Dim:
         """Where what a round leaves begins in the shared memory; the first round is 0."""

@@ -112,7 +112,7 @@ def samples_of(size: Dim) -> tuple[int, ...]:
     least = max(1, evaluate(size, dict.fromkeys(symbols_of(size), 1)))
     times = max(MOST_SAMPLED // least, MOST_SAMPLED_TIMES)
     if is_multiple(size, least):
-        return tuple(least * number for number in sample_sizes(1, times))
+        return tuple(least * multiple for multiple in sample_sizes(1, times))
     return sample_sizes(least, times * least)
 
 

@@ -15,7 +15,7 @@ __all__ = ["scan_candidates", "scan_measures", "scan_of"]
 _WIDEST, _MOST_LINES, _TILE = 1024, 16, 2048
 """Places of a line in a tile, lines, and elements."""
 
-_MOST_SHARES, _FEWEST_PLACES = 256, 4096
+_MOST_SHARES, _FEWEST_POSITIONS = 256, 4096
 """Programs of a tile of lines, about two for each multiprocessor; they are worth it where each has some tiles to go."""
 
 _TYPICAL_LINES, _TYPICAL_LENGTH = 4096, 65536
@@ -79,5 +79,5 @@ def _split(tile: Tile, case: Case) -> int:
     tiles, length = -(-case.sizes["lines"] // tile.rows), case.sizes["length"]
     if length <= LONGEST_ROW or tiles > FEW_TILES:
         return 1
-    worth = min(_MOST_SHARES, power_of_two(length // _FEWEST_PLACES))
+    worth = min(_MOST_SHARES, power_of_two(length // _FEWEST_POSITIONS))
     return max(1, min(worth, power_of_two(_MOST_SHARES // max(tiles, 1))))

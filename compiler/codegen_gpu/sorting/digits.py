@@ -32,10 +32,10 @@ def _write_keys(frame: KernelFrame, lines: Lines, radix: RadixSort, block: int) 
 
     def write(e: Evaluator, element: Int) -> None:
         b = frame.b
-        line, place = unravel(b, element, [frame.size(lines.count), frame.size(lines.length)])
-        key = key_of(e.value(lines.operand, lines.at(frame, line, place)), lines.operand.dtype, lines.descending, b)
+        line, position = unravel(b, element, [frame.size(lines.count), frame.size(lines.length)])
+        key = key_of(e.value(lines.operand, lines.at(frame, line, position)), lines.operand.dtype, lines.descending, b)
         e.store(b.let(f"{key}.to({memory_type(radix.key)})", key.dims), radix.key, keys, element)
-        e.store(b.let(f"{place} + 0", dims_of(place)), I32, ordinals, element)
+        e.store(b.let(f"{position} + 0", dims_of(position)), I32, ordinals, element)
 
     return frame.flat_step(lines.count * lines.length, write, block)
 
@@ -47,7 +47,7 @@ def _write_results(frame: KernelFrame, lines: Lines, radix: RadixSort, block: in
     def write(e: Evaluator, element: Int) -> None:
         b = frame.b
         line, rank = unravel(b, element, [frame.size(lines.count), frame.size(lines.kept)])
-        place = e.load(I32, ordinals, b.add(b.mul(line, frame.size(lines.length)), rank))
-        lines.write(frame, e, (line, rank), place)
+        position = e.load(I32, ordinals, b.add(b.mul(line, frame.size(lines.length)), rank))
+        lines.write(frame, e, (line, rank), position)
 
     return frame.flat_step(lines.count * lines.kept, write, block)

@@ -55,21 +55,21 @@ class Lines:
         shape = self.operand.shape
         return (*shape[: self.axis], *shape[self.axis + 1 :])
 
-    def at(self, frame: KernelFrame, line: Int, place: Int) -> list[Int]:
+    def at(self, frame: KernelFrame, line: Int, position: Int) -> list[Int]:
         """The index of an element of a line."""
         index = list(unravel(frame.b, line, [frame.size(size) for size in self.outer]))
-        return [*index[: self.axis], place, *index[self.axis :]]
+        return [*index[: self.axis], position, *index[self.axis :]]
 
     def write(
-        self, frame: KernelFrame, e: Evaluator, target: tuple[Int, Int], place: Int, mask: Expr | None = None
+        self, frame: KernelFrame, e: Evaluator, target: tuple[Int, Int], position: Int, mask: Expr | None = None
     ) -> None:
-        """Writes the element at `place` of a line, and its place, as the one of this rank: target = line, rank."""
+        """Writes the element at `position` of a line, and this, as the one of this rank: target = line, rank."""
         line, rank = target
         result = e.strided(self.at(frame, line, rank), row_major(self.op.results[0].shape))
         e = e if mask is None else e.wanted(mask)
         for ordinal, value in enumerate(frame.kernel.block.results):
             if value == self.op.results[0]:
-                written = e.value(self.operand, self.at(frame, line, place))
+                written = e.value(self.operand, self.at(frame, line, position))
             else:
-                written = frame.b.let(f"{place}.to(tl.int64)", dims_of(place))
+                written = frame.b.let(f"{position}.to(tl.int64)", dims_of(position))
             e.store(written, value.dtype, frame.output(ordinal), result, mask)

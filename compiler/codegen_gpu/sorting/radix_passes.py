@@ -88,12 +88,12 @@ class _Pass:
         lane = b.lanes(0, RADIX_RUN)
         with b.loop(begin, end, RADIX_RUN, prefix="run") as run:
             inside = b.let(f"{run} + {lane} < {length}", one)
-            place = f"{line} * {length} + {run} + {lane}"
-            digit = self._digit(b, keys, place, inside)
+            position = f"{line} * {length} + {run} + {lane}"
+            digit = self._digit(b, keys, position, inside)
             rank = self._equal_before(b, digit, keys, f"{line} * {length} + {run}", f"{length} - {run}")
             target = b.let(f"{line} * {length} + tl.gather({free}, {digit}, 0) + {rank}", one)
             for source, goal in ((keys, moved_keys), (ordinals, moved_ordinals)):
-                x = b.let(f"tl.load({source} + {place}, mask={inside}, other=0)", one)
+                x = b.let(f"tl.load({source} + {position}, mask={inside}, other=0)", one)
                 b.line(f"tl.store({goal} + {target}, {x}, mask={inside})")
             b.assign(free, f"{free} + tl.histogram({digit}, {bins}, mask={inside})")
         return self._step(b, sort.lines * sort.blocks)
@@ -117,10 +117,10 @@ class _Pass:
         program, blocks = b.program(), self._blocks(b)
         return b.let(f"{program} // {blocks}"), b.let(f"{program} % {blocks}")
 
-    def _digit(self, b: SourceBuilder, keys: Expr, place: str, inside: Expr) -> Expr:
+    def _digit(self, b: SourceBuilder, keys: Expr, position: str, inside: Expr) -> Expr:
         """The digits of the keys at places; 0 outside."""
-        shift = b.number("shift", Argument("size", self.ordinal * self.sort.digits.bits))
-        key = b.let(f"tl.load({keys} + {place}, mask={inside}, other=0)", inside.dims)
+        shift = b.integer("shift", Argument("size", self.ordinal * self.sort.digits.bits))
+        key = b.let(f"tl.load({keys} + {position}, mask={inside}, other=0)", inside.dims)
         return b.let(f"(({key} >> {shift}) & {self.sort.bins - 1}).to(tl.int32)", inside.dims)
 
     def _keys(self, b: SourceBuilder) -> Expr:
@@ -130,10 +130,10 @@ class _Pass:
         return b.pointer(name, pointer_type(dtype), Argument("scratch", offset))
 
     def _length(self, b: SourceBuilder) -> Expr:
-        return b.number("length", Argument("size", self.sort.length))
+        return b.integer("length", Argument("size", self.sort.length))
 
     def _blocks(self, b: SourceBuilder) -> Expr:
-        return b.number("blocks", Argument("size", self.sort.blocks))
+        return b.integer("blocks", Argument("size", self.sort.blocks))
 
     def _step(self, b: SourceBuilder, programs: Dim) -> DeviceStep:
         source, arguments = b.finish(_WARPS, _STAGES)

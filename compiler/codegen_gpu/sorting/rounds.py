@@ -47,9 +47,9 @@ class _Words:
     rounds: Rounds
 
     @property
-    def places(self) -> int:
+    def position_mask(self) -> int:
         """The bits of a word that are of its place."""
-        return (1 << self.rounds.place_bits) - 1
+        return (1 << self.rounds.position_bits) - 1
 
     def leave_best(self, ordinal: int, block: int) -> DeviceStep:
         """The launch of a round: each program leaves the best of a block, in their order in the line."""
@@ -58,11 +58,11 @@ class _Words:
         blocks = floordiv(length + block - 1, block)
         program, lane, one = b.program(), b.lanes(0, block), frozenset((0,))
         line, ordinal_in_line = unravel(b, program, [frame.size(self.lines.count), frame.size(blocks)])
-        place = b.add(b.mul(ordinal_in_line, block), lane)
-        exists = b.compare(place, "<", frame.size(length))
+        position = b.add(b.mul(ordinal_in_line, block), lane)
+        exists = b.compare(position, "<", frame.size(length))
         e = frame.evaluator({0: lane}, {0: exists})
-        found = self._word(e, line, place) if ordinal == 0 else self._left(e, ordinal - 1, line, place)
-        word = b.let(f"tl.where({exists}, {found}, -1)", one)
+        best = self._word(e, line, position) if ordinal == 0 else self._left(e, ordinal - 1, line, position)
+        word = b.let(f"tl.where({exists}, {best}, -1)", one)
         least = self._least_kept(word)
         is_kept = b.let(f"{word} >= {least}", one)
         rank = b.let(f"tl.cumsum({is_kept}.to(tl.int32), 0) - 1", one)
@@ -76,7 +76,7 @@ class _Words:
     def _least_kept(self, word: Expr) -> Expr:
         """The k-th greatest word; 0 where there are less."""
         b = self.frame.b
-        bits = key_bits(self.lines.operand.dtype) + self.rounds.place_bits
+        bits = key_bits(self.lines.operand.dtype) + self.rounds.position_bits
         least = b.variable("tl.full([], 0, tl.int64)")
         with b.loop(0, bits, prefix="bit") as bit:
             wanted = b.let(f"{least} | (tl.full([], 1, tl.int64) << ({bits - 1} - {bit}))")
@@ -84,17 +84,17 @@ class _Words:
             b.assign(least, f"tl.where({count} >= {self.lines.kept}, {wanted}, {least})")
         return least
 
-    def _word(self, e: Evaluator, line: Int, place: Int) -> Expr:
+    def _word(self, e: Evaluator, line: Int, position: Int) -> Expr:
         b, lines = self.frame.b, self.lines
-        x = e.value(lines.operand, lines.at(self.frame, line, place))
+        x = e.value(lines.operand, lines.at(self.frame, line, position))
         key = key_of(x, lines.operand.dtype, not lines.descending, b)
-        return b.let(f"({key} << {self.rounds.place_bits}) | ({self.places} - {place})", frozenset((0,)))
+        return b.let(f"({key} << {self.rounds.position_bits}) | ({self.position_mask} - {position})", frozenset((0,)))
 
-    def _left(self, e: Evaluator, ordinal: int, line: Int, place: Int) -> Expr:
+    def _left(self, e: Evaluator, ordinal: int, line: Int, position: Int) -> Expr:
         """What a round left of a line."""
         b, frame = self.frame.b, self.frame
         words = frame.scratch("words", I64, self.rounds.words(ordinal))
-        return e.load(I64, words, b.add(b.mul(line, frame.size(self.rounds.lengths[ordinal + 1])), place))
+        return e.load(I64, words, b.add(b.mul(line, frame.size(self.rounds.lengths[ordinal + 1])), position))
 
     def order(self, elements: int, others: int) -> DeviceStep:
         """The launch in which each element that is left counts those before it, and goes behind them."""
@@ -115,7 +115,7 @@ class _Words:
             theirs = self._left(of_others, before, line, other)
             ahead = b.let(f"{inside} & ({theirs} > {word})", frozenset((_ELEMENT, _OTHER)))
             b.assign(rank, f"{rank} + tl.sum({ahead}.to(tl.int32), 1, keep_dims=True)")
-        place = b.let(f"({self.places} - ({word} & {self.places})).to(tl.int32)", tall)
+        position = b.let(f"({self.position_mask} - ({word} & {self.position_mask})).to(tl.int32)", tall)
         is_kept = b.let(f"({word} >= 0) & ({rank} < {self.lines.kept})", tall)
-        self.lines.write(frame, e, (line, rank), place, is_kept)
+        self.lines.write(frame, e, (line, rank), position, is_kept)
         return frame.step((self.lines.count * tiles,), _LAST_WARPS)

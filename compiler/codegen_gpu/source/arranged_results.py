@@ -14,7 +14,7 @@ def computed_value(root: Value) -> Value:
     return _arranged(root)[0]
 
 
-def place_in_result(e: Evaluator, root: Value, index: Sequence[Int]) -> Int:
+def offset_in_result(e: Evaluator, root: Value, index: Sequence[Int]) -> Int:
     """Where in the buffer of a result the element lies that is computed at an index of `computed_value`."""
     value, movements = _arranged(root)
     shape = value.shape
@@ -44,7 +44,7 @@ def _split(e: Evaluator, before: Sequence[Dim], after: Sequence[Dim], index: Seq
     """The index where some axes are split into several."""
     runs = split_axes(before, after)
     assert runs is not None, (before, after)
-    places: list[Int] = []
+    positions: list[Int] = []
     for position, run in zip(index, runs, strict=True):
-        places += [position] if len(run) == 1 else e.unlinear(position, [after[axis] for axis in run])
-    return places
+        positions += [position] if len(run) == 1 else e.unlinear(position, [after[axis] for axis in run])
+    return positions

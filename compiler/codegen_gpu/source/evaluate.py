@@ -41,13 +41,13 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         """A size as a number of this kernel."""
         return self.b.size(dim)
 
-    def fixed(self, number: int) -> Int:
+    def fixed(self, value: int) -> Int:
         """A position that is known."""
-        return number
+        return value
 
-    def literal(self, number: float, dtype: DType) -> Expr:
+    def literal(self, value: float, dtype: DType) -> Expr:
         """A number that is known."""
-        return literal(self.b, number, dtype)
+        return literal(self.b, value, dtype)
 
     def pointwise(self, op: Op, operands: Sequence[Expr]) -> Expr:
         """The result of a pointwise op."""
@@ -61,31 +61,31 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
 
     def mask(self, dims: frozenset[int]) -> Expr | None:
         """Which lanes of an address that varies along `dims` exist; None where all do."""
-        found = None
+        result = None
         for dim in sorted(dims):
-            found = self.b.both(found, self.masks.get(dim))
-        return found
+            result = self.b.both(result, self.masks.get(dim))
+        return result
 
-    def load(self, dtype: DType, pointer: Expr, place: Int) -> Expr:
+    def load(self, dtype: DType, pointer: Expr, offset: Int) -> Expr:
         """The elements of a buffer at linear places."""
         b = self.b
         if self.condition is not None:
-            place = self.spread(place, self.condition.dims)
-        mask = b.both(self.mask(dims_of(place)), self.condition)
+            offset = self.spread(offset, self.condition.dims)
+        mask = b.both(self.mask(dims_of(offset)), self.condition)
         guard = "" if mask is None else f", mask={mask}, other=0"
-        return from_memory(b.let(f"tl.load({pointer} + {place}{guard})", dims_of(place)), dtype, b)
+        return from_memory(b.let(f"tl.load({pointer} + {offset}{guard})", dims_of(offset)), dtype, b)
 
-    def read(self, value: Value, place: Int) -> Expr:
+    def read(self, value: Value, offset: Int) -> Expr:
         """The elements of the buffer of `value` at linear places."""
-        return self.load(value.dtype, self.pointers[value], place)
+        return self.load(value.dtype, self.pointers[value], offset)
 
-    def store(self, x: Expr, dtype: DType, pointer: Expr, place: Int, mask: Expr | None = None) -> None:
+    def store(self, x: Expr, dtype: DType, pointer: Expr, offset: Int, mask: Expr | None = None) -> None:
         """Stores elements at linear places, those of lanes that exist and are in `mask`."""
-        dims = dims_of(place, x) | (mask.dims if mask is not None else frozenset())
-        place = self.spread(place, dims)
+        dims = dims_of(offset, x) | (mask.dims if mask is not None else frozenset())
+        offset = self.spread(offset, dims)
         kept = self.b.both(self.mask(dims), mask)
         guard = "" if kept is None else f", mask={kept}"
-        self.b.line(f"tl.store({pointer} + {place}, {to_memory(x, dtype, self.b)}{guard})")
+        self.b.line(f"tl.store({pointer} + {offset}, {to_memory(x, dtype, self.b)}{guard})")
 
     def spread(self, x: Int, dims: frozenset[int]) -> Int:
         """An integer repeated along further dimensions of the tile."""
@@ -109,30 +109,30 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
 
     # Index arithmetic
 
-    def compare(self, place: Int, relation: str, bound: Int) -> Expr:
+    def compare(self, position: Int, relation: str, bound: Int) -> Expr:
         """A condition, also of numbers that are known."""
-        if isinstance(place, int):
-            place = self.b.let(f"tl.full([], {place}, tl.int32)", prefix="c")
-        return self.b.compare(place, relation, bound)
+        if isinstance(position, int):
+            position = self.b.let(f"tl.full([], {position}, tl.int32)", prefix="c")
+        return self.b.compare(position, relation, bound)
 
     def linear(self, index: Sequence[Int], strides: Sequence[Int], offset: Int = 0) -> Int:
         """offset + the sum of position * stride."""
-        terms = [self.b.mul(place, stride) for place, stride in zip(index, strides, strict=True)]
+        terms = [self.b.mul(position, stride) for position, stride in zip(index, strides, strict=True)]
         uniform = [term for term in terms if not dims_of(term)]
         varying = [term for term in terms if dims_of(term)]
         return self.b.add(self.b.add(offset, *uniform), *varying)
 
-    def repeated(self, place: Int, size: Dim, result: Dim) -> Int:
+    def repeated(self, position: Int, size: Dim, result: Dim) -> Int:
         """The position in an axis of `size` that is repeated to `result`."""
         if size == 1:
             return 0
         if size == result or isinstance(size, int):
-            return place
-        return self.b.mul(place, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
+            return position
+        return self.b.mul(position, self.b.let(f"({self.size(size)} != 1).to(tl.int32)"))
 
-    def unlinear(self, place: Int, shape: Sequence[Dim]) -> Sequence[Int]:
+    def unlinear(self, offset: Int, shape: Sequence[Dim]) -> Sequence[Int]:
         """The position along each axis of a dense box, from the linear place."""
-        return unravel(self.b, place, [self.size(size) for size in shape])
+        return unravel(self.b, offset, [self.size(size) for size in shape])
 
     # Movements and generators, each the method of an op of its name
 
@@ -140,17 +140,17 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         """Loads inside only; everywhere else the padding value."""
         b, (operand, fill) = self.b, op.operands
         inside: Expr | None = None
-        places = []
-        for place, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
-            shifted = b.sub(place, self.size(low))
-            places.append(shifted)
+        positions = []
+        for position, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
+            shifted = b.sub(position, self.size(low))
+            positions.append(shifted)
             if low != 0:
                 inside = b.both(inside, b.compare(shifted, ">=", 0))
             if high != 0:
                 inside = b.both(inside, b.compare(shifted, "<", self.size(size)))
         if inside is None:
-            return self.value(operand, places)
-        x, padding = self.wanted(inside).value(operand, places), self.value(fill, ())
+            return self.value(operand, positions)
+        x, padding = self.wanted(inside).value(operand, positions), self.value(fill, ())
         return b.let(f"tl.where({inside}, {x}, {padding})", dims_of(inside, x))
 
     def reshape(self, op: Op, index: tuple[Int, ...]) -> Expr:
@@ -159,10 +159,10 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         runs = None if operand in self.pointers else split_axes(shape, operand.shape)
         if runs is None or operand_view(op.result) is not None:
             return super().reshape(op, index)
-        places: list[Int] = []
+        positions: list[Int] = []
         for position, run in zip(index, runs, strict=True):
-            places += [position] if len(run) == 1 else self.unlinear(position, [operand.shape[axis] for axis in run])
-        return self.value(operand, places)
+            positions += [position] if len(run) == 1 else self.unlinear(position, [operand.shape[axis] for axis in run])
+        return self.value(operand, positions)
 
     def concatenate(self, op: Op, index: tuple[Int, ...]) -> Expr:
         """Each operand where it lies: loads inside of it only."""
@@ -183,21 +183,23 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         return result
 
     def iota(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        return self._number(index[op.int("axis")], op.results[0])
+        return self._integer(index[op.int("axis")], op.results[0])
 
-    def _number(self, x: Int, value: Value) -> Expr:
+    def _integer(self, x: Int, value: Value) -> Expr:
         """A position in the element type of `value`."""
         wide = self.b.let(f"tl.full([], {x}, tl.int64)" if isinstance(x, int) else f"{x}.to(tl.int64)", dims_of(x))
         return emit_cast(wide, I64, value.dtype, self.b)
 
     def sizes(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        b, numbers = self.b, [self.size(dim) for dim in op.dims("values")]
+        b, values = self.b, [self.size(dim) for dim in op.dims("values")]
         if not index:
-            return self._number(numbers[0], op.results[0])
-        result = self._number(numbers[0] if numbers else 0, op.results[0])
-        for place, number in enumerate(numbers[1:], 1):
-            x = self._number(number, op.results[0])
-            here = b.compare(index[0], "==", place) if isinstance(index[0], Expr) else self.truth(index[0] == place)
+            return self._integer(values[0], op.results[0])
+        result = self._integer(values[0] if values else 0, op.results[0])
+        for position, value in enumerate(values[1:], 1):
+            x = self._integer(value, op.results[0])
+            here = (
+                b.compare(index[0], "==", position) if isinstance(index[0], Expr) else self.truth(index[0] == position)
+            )
             result = b.let(f"tl.where({here}, {x}, {result})", dims_of(here, result))
         return result
 
@@ -208,12 +210,12 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
 
     def position(self, indices: Value, index: Sequence[Int], size: Dim) -> Int:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
-        b, length, found = self.b, self.size(size), self.value(indices, index)
-        outside = b.let(f"({found} < 0) | ({found} >= {length})", found.dims)
-        wanted = b.both(self.mask(found.dims), self.condition if self._covers(found) else None)
+        b, length, value = self.b, self.size(size), self.value(indices, index)
+        outside = b.let(f"({value} < 0) | ({value} >= {length})", value.dims)
+        wanted = b.both(self.mask(value.dims), self.condition if self._covers(value) else None)
         self._report(indices, index, b.both(outside, wanted) or outside, length)
-        last = b.let(f"tl.maximum(tl.minimum({found}, {length} - 1), 0)", found.dims)
-        return last if b.wide else b.let(f"{last}.to(tl.int32)", found.dims)
+        last = b.let(f"tl.maximum(tl.minimum({value}, {length} - 1), 0)", value.dims)
+        return last if b.wide else b.let(f"{last}.to(tl.int32)", value.dims)
 
     def _covers(self, x: Expr) -> bool:
         return self.condition is not None and self.condition.dims <= x.dims
@@ -235,12 +237,12 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
                 b.line(f"tl.store({status} + {STATUS_SIZE}, {length})")
                 b.line(f"tl.store({status} + {STATUS_LOCATION}, {location})")
 
-    def picked(self, data: Value, places: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
-        """`data` at `places`, or zeros where one of the axes of `sizes`, in which the places are data, is empty."""
+    def picked(self, data: Value, positions: Sequence[Int], sizes: Sequence[Dim]) -> Expr:
+        """`data` at `positions`, or zeros where one of the axes of `sizes`, in which positions are data, is empty."""
         condition: Expr | None = None
         for size in sizes:
             if not at_least(size, 1):
                 length = self.size(size)
                 known = self.truth(length > 0) if isinstance(length, int) else self.b.compare(length, ">", 0)
                 condition = self.b.both(condition, known)
-        return (self if condition is None else self.wanted(condition)).value(data, places)
+        return (self if condition is None else self.wanted(condition)).value(data, positions)

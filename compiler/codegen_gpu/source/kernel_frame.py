@@ -40,13 +40,13 @@ class KernelFrame:
 
     def input(self, value: Value) -> Expr:
         """The buffer of a parameter of the block."""
-        number = self.kernel.block.parameters.index(value)
-        return self.b.buffer("a", pointer_type(value.dtype), Argument("input", number))
+        ordinal = self.kernel.block.parameters.index(value)
+        return self.b.buffer("a", pointer_type(value.dtype), Argument("input", ordinal))
 
-    def output(self, number: int = 0) -> Expr:
+    def output(self, ordinal: int = 0) -> Expr:
         """The buffer of a result of the block."""
-        dtype = self.kernel.block.results[number].dtype
-        return self.b.buffer("y", pointer_type(dtype), Argument("output", number))
+        dtype = self.kernel.block.results[ordinal].dtype
+        return self.b.buffer("y", pointer_type(dtype), Argument("output", ordinal))
 
     def scratch(self, name: str, dtype: DType, offset: Dim = 0) -> Expr:
         """Memory that the steps of the kernel share, from a multiple of 16 bytes on."""
@@ -98,22 +98,22 @@ class KernelFrame:
             write(self.evaluator(), 0)
             return self.step((1,), workers)
         start, lanes = b.mul(b.program(), block), b.lanes(0, block)
-        place, stop = b.add(start, lanes), self.size(count)
+        offset, stop = b.add(start, lanes), self.size(count)
         every = {0: lanes}
         if isinstance(count, int) and count % block == 0:
-            write(self.evaluator(every), place)
+            write(self.evaluator(every), offset)
         elif is_multiple(count, 16) or count == 0 or (isinstance(count, int) and count < block):
-            write(self.evaluator(every, {0: b.compare(place, "<", stop)}), place)
+            write(self.evaluator(every, {0: b.compare(offset, "<", stop)}), offset)
         else:
             with b.block(f"if {start} + {block} <= {stop}"):
-                write(self.evaluator(every), place)
+                write(self.evaluator(every), offset)
             with b.block("else"):
-                write(self.evaluator(every, {0: b.compare(place, "<", stop)}), place)
+                write(self.evaluator(every, {0: b.compare(offset, "<", stop)}), offset)
         return self.step((floordiv(count + block - 1, block),), workers)
 
     def _reports(self) -> tuple[Expr, Expr]:
         b = self.b
-        return b.pointer("status", "*i64", Argument("status")), b.number("location", Argument("location"))
+        return b.pointer("status", "*i64", Argument("status")), b.integer("location", Argument("location"))
 
 
 class _Inputs(Mapping[Value, Expr]):

@@ -9,10 +9,10 @@ def random_word(counter: Int, seed: int, b: SourceBuilder) -> Expr:
     dims = dims_of(counter)
     wide = f"tl.full([], {counter}, tl.uint64)" if isinstance(counter, int) else f"{counter}.to(tl.uint64)"
     arithmetic = WordArithmetic[Expr](
-        times=lambda x, number: b.let(f"{x} * {number}", dims),
+        times=lambda x, constant: b.let(f"{x} * {constant}", dims),
         low=lambda x: b.let(f"{x} & {0xFFFFFFFF}", dims),
         high=lambda x: b.let(f"{x} >> 32", dims),
-        mixed=lambda x, y, number: b.let(f"{x} ^ {y} ^ {number}", dims),
+        mixed=lambda x, y, constant: b.let(f"{x} ^ {y} ^ {constant}", dims),
     )
     zero = b.let("tl.full([], 0, tl.uint64)", prefix="c")
     return b.let(f"{philox(b.let(wide, dims), zero, seed, arithmetic)}.to(tl.uint32)", dims)

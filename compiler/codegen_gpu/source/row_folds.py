@@ -29,7 +29,7 @@ def fold_columns(b: SourceBuilder, kind: str, dtype: DType, x: Expr) -> Expr:
     if kind == "sum" or not dtype.is_float:
         return b.let(f"tl.{kind}({x}, {COLUMNS}, keep_dims=True).to({register_type(dtype)})", dims)
     # The folds of the language pass over NaN.
-    number = b.let(f"tl.where({x} != {x}, {literal(b, identity(kind, dtype), dtype)}, {x})", x.dims)
-    folded = b.let(f"tl.{kind}({number}, {COLUMNS}, keep_dims=True)", dims)
+    ordered = b.let(f"tl.where({x} != {x}, {literal(b, identity(kind, dtype), dtype)}, {x})", x.dims)
+    folded = b.let(f"tl.{kind}({ordered}, {COLUMNS}, keep_dims=True)", dims)
     has_nan = b.let(f"tl.max(({x} != {x}).to(tl.int32), {COLUMNS}, keep_dims=True) != 0", dims)
     return b.let(f"tl.where({has_nan}, {literal(b, float('nan'), dtype)}, {folded})", dims)

@@ -52,17 +52,17 @@ def literal(b: SourceBuilder, value: float, dtype: DType) -> Expr:
         value = int(np.array(value).astype(dtype.numpy).view(np.uint8))
     if not dtype.is_float or dtype in NARROW_FLOATS:
         return b.let(f"tl.full([], {int(value)}, {type})", prefix="c")
-    number = float(value)
-    if number != number:
+    as_float = float(value)
+    if as_float != as_float:
         return b.let(f'tl.full([], float("nan"), {type})', prefix="c")
-    if number in (float("inf"), float("-inf")):
-        return b.let(f'tl.full([], float("{number}"), {type})', prefix="c")
-    if number == 0 and str(number) == "-0.0":
+    if as_float in (float("inf"), float("-inf")):
+        return b.let(f'tl.full([], float("{as_float}"), {type})', prefix="c")
+    if as_float == 0 and str(as_float) == "-0.0":
         integer, word = ("tl.int64", -(1 << 63)) if dtype == F64 else ("tl.int32", -(1 << 31))
         return b.let(f"tl.full([], {word}, {integer}).to({type}, bitcast=True)", prefix="c")
     if dtype != F64:
-        (number,) = unpack("f", pack("f", number))
-    return b.let(f"tl.full([], {number!r}, {type})", prefix="c")
+        (as_float,) = unpack("f", pack("f", as_float))
+    return b.let(f"tl.full([], {as_float!r}, {type})", prefix="c")
 
 
 # Conversions
@@ -96,8 +96,8 @@ def _to_integer(x: Expr, source: DType, target: DType, b: SourceBuilder) -> Expr
     above = b.let(f"{x} >= {literal(b, float(high), source)}", x.dims)
     below = b.let(f"{x} < {literal(b, float(low), source)}", x.dims)
     inside = b.let(f"({x} == {x}) & ({above} == 0) & ({below} == 0)", x.dims)
-    number = b.let(f"tl.where({inside}, {x}, 0.0).to({register_type(target)})", x.dims)
-    saturated = b.let(f"tl.where({above}, {literal(b, high - 1, target)}, {number})", x.dims)
+    converted = b.let(f"tl.where({inside}, {x}, 0.0).to({register_type(target)})", x.dims)
+    saturated = b.let(f"tl.where({above}, {literal(b, high - 1, target)}, {converted})", x.dims)
     return b.let(f"tl.where({below}, {literal(b, low, target)}, {saturated})", x.dims)
 
 

@@ -32,21 +32,21 @@ class WindowAxis:
         """How far behind the beginning of its window a tap is."""
         return b.mul(tap, self.dilation)
 
-    def element(self, b: SourceBuilder, place: Int) -> tuple[Int, Expr | None]:
+    def element(self, b: SourceBuilder, position: Int) -> tuple[Int, Expr | None]:
         """The element at a place counted in steps of the spread axis, and whether there is one: None where always.
 
         No place is behind an axis that is not padded there, so nothing has to be compared.
         """
         inside: Expr | None = None
         if self.spread > 1:
-            hit = b.let(f"{place} % {self.spread} == 0", dims_of(place))
+            hit = b.let(f"{position} % {self.spread} == 0", dims_of(position))
             # Rounded toward 0: a negative place that hits is negative still.
-            place, inside = b.let(f"{place} // {self.spread}", dims_of(place)), hit
+            position, inside = b.let(f"{position} // {self.spread}", dims_of(position)), hit
         if not (isinstance(self.low, int) and self.low <= 0):
-            inside = b.both(inside, b.compare(place, ">=", 0))
+            inside = b.both(inside, b.compare(position, ">=", 0))
         if not (isinstance(self.high, int) and self.high <= 0):
-            inside = b.both(inside, b.compare(place, "<", b.size(self.size)))
-        return place, inside
+            inside = b.both(inside, b.compare(position, "<", b.size(self.size)))
+        return position, inside
 
 
 def padding_of(op: Op) -> Op | None:
@@ -96,15 +96,15 @@ def for_each_tap(b: SourceBuilder, taps: Sequence[Dim], visit: Callable[[Sequenc
     """Calls `visit` with the coordinates of the taps, in row-major order: one by one where they are few, in loops."""
     count = product(taps)
     if isinstance(count, int) and count <= LARGEST_UNROLLED:
-        for number in range(count):
-            visit(unravel(b, number, [b.size(size) for size in taps]))
+        for ordinal in range(count):
+            visit(unravel(b, ordinal, [b.size(size) for size in taps]))
         return
     *outer, last = taps
     with b.loop(0, b.size(product(outer)), prefix="tap") as row:
-        place = unravel(b, row, [b.size(size) for size in outer])
+        leading = unravel(b, row, [b.size(size) for size in outer])
         if isinstance(last, int) and last <= LARGEST_UNROLLED:
-            for number in range(last):
-                visit((*place, number))
+            for ordinal in range(last):
+                visit((*leading, ordinal))
         else:
             with b.loop(0, b.size(last), prefix="tap") as tap:
-                visit((*place, tap))
+                visit((*leading, tap))

@@ -69,7 +69,7 @@ class SourceBuilder:
             self._buffers[argument] = f"{prefix}{count}"
         return self.pointer(self._buffers[argument], type, argument)
 
-    def number(self, name: str, argument: Argument) -> Expr:
+    def integer(self, name: str, argument: Argument) -> Expr:
         """A 32-bit parameter that is no size, such as the number of a location."""
         self._pointers.setdefault(name, (KernelParameter(name, "i32"), argument))
         return Expr(name)
@@ -220,27 +220,27 @@ class SourceBuilder:
 
     def lanes(self, dim: int, count: int) -> Expr:
         """0, 1, ... below `count`, a power of two, along a tile dimension."""
-        place = ", ".join(":" if other == dim else "None" for other in range(self.rank))
-        text = f"tl.arange(0, {count})" + (f"[{place}]" if self.rank > 1 else "")
+        subscript = ", ".join(":" if other == dim else "None" for other in range(self.rank))
+        text = f"tl.arange(0, {count})" + (f"[{subscript}]" if self.rank > 1 else "")
         return self.let(text + (".to(tl.int64)" if self.wide else ""), frozenset((dim,)))
 
 
-def is_multiple(dim: Dim, number: int) -> bool:
-    """Whether a size is a multiple of `number` whatever its symbols are."""
+def is_multiple(dim: Dim, divisor: int) -> bool:
+    """Whether a size is a multiple of `divisor` whatever its symbols are."""
     if isinstance(dim, int):
-        return dim % number == 0
-    return all(factor % number == 0 for _, factor in dim.terms)
+        return dim % divisor == 0
+    return all(factor % divisor == 0 for _, factor in dim.terms)
 
 
-def power_of_two(number: int) -> int:
-    """The least power of two that is at least `number`."""
-    return 1 << max(number - 1, 0).bit_length()
+def power_of_two(least: int) -> int:
+    """The least power of two that is at least `least`."""
+    return 1 << max(least - 1, 0).bit_length()
 
 
-def unravel(b: SourceBuilder, place: Int, sizes: Sequence[Int]) -> tuple[Int, ...]:
+def unravel(b: SourceBuilder, ordinal: Int, sizes: Sequence[Int]) -> tuple[Int, ...]:
     """A number as coordinates in a row-major box; the first size bounds it and is not needed."""
     coordinates: list[Int] = []
     for size in reversed(sizes[1:]):
-        coordinates.append(b.mod(place, size))
-        place = b.div(place, size)
-    return (place, *reversed(coordinates)) if sizes else ()
+        coordinates.append(b.mod(ordinal, size))
+        ordinal = b.div(ordinal, size)
+    return (ordinal, *reversed(coordinates)) if sizes else ()

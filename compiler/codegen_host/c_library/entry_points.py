@@ -266,9 +266,9 @@ class EntryPoints:
         for ordinal in call.late:
             is_wanted = f.and_(has_results, f.icmp("eq", output, f.constant("i32", ordinal)))
             f.if_(is_wanted, self._late_output(f, ordinal, data, shape))
-        number = f.convert("sext", output, "i64")
+        index = f.convert("sext", output, "i64")
         text = f"error[no-late-output]: output {FIRST} is none that the last call has left on the heap"
-        fail_if(f, model, f.constant("i1", 1), self.messages.ordinal(INPUT_ERROR, text), number)
+        fail_if(f, model, f.constant("i1", 1), self.messages.ordinal(INPUT_ERROR, text), index)
         f.ret(0)
         return f
 

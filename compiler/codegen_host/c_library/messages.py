@@ -21,12 +21,12 @@ INPUT_ERROR, OUT_OF_MEMORY, WEIGHTS_ERROR = 1, 2, 3
 # What stands for the two numbers of a text, where an error of Python is made to get it; nothing has such sizes.
 FIRST, SECOND = 7_777_777_777_777_777_701, 7_777_777_777_777_777_702
 
-FAIL, _WRITE_NUMBER = "onnxc_fail", "onnxc_write_number"
+FAIL, _WRITE_INTEGER = "onnxc_fail", "onnxc_write_number"
 _CODES, _TEXTS = "onnxc_message_codes", "onnxc_message_texts"
 
 # Bytes of a template that stand for a number; other control characters than these and the end do no harm.
 _MARKS = {FIRST: "\x01", SECOND: "\x02"}
-_NUMBER_BYTES = len(str(-(1 << 63)))
+_INTEGER_BYTES = len(str(-(1 << 63)))
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Messages:
     def ordinal(self, code: int, text: str) -> int:
         """The ordinal of a text, in which FIRST and SECOND stand for its numbers."""
         template = text.translate(dict.fromkeys((0, 1, 2), "?"))
-        for number, mark in _MARKS.items():
-            template = template.replace(str(number), mark)
+        for sample, mark in _MARKS.items():
+            template = template.replace(str(sample), mark)
         return self.rows.setdefault((code, template), len(self.rows))
 
     def of_error(self, problem: OnnxcError) -> int:
@@ -49,7 +49,7 @@ class Messages:
     @property
     def text_bytes(self) -> int:
         """The bytes of the longest text, its end included."""
-        lengths = (len(text.encode()) + _NUMBER_BYTES * sum(map(text.count, _MARKS.values())) for _, text in self.rows)
+        lengths = (len(text.encode()) + _INTEGER_BYTES * sum(map(text.count, _MARKS.values())) for _, text in self.rows)
         return 1 + max(lengths, default=0)
 
     def write(self, module: ModuleBuilder, layout: ObjectLayout) -> None:
@@ -60,7 +60,7 @@ class Messages:
             texts += text.encode() + b"\0"
         module.global_constant(_CODES, "i64", offsets or [0])
         module.global_constant(_TEXTS, "i8", bytes(texts or b"\0"))
-        module.add(_write_number()).add(_fail(layout))
+        module.add(_write_integer()).add(_fail(layout))
 
 
 def fail_if(f: FunctionBuilder, model: Reg, condition: Reg, ordinal: int, first: Int = 0, second: Int = 0) -> None:
@@ -81,15 +81,15 @@ def _fail(layout: ObjectLayout) -> FunctionBuilder:
     def step(source: Reg, target: Reg) -> tuple[Reg, Reg]:
         byte = f.load("i8", source)
 
-        def number() -> tuple[Reg]:
+        def integer() -> tuple[Reg]:
             value = f.select(f.icmp("eq", byte, 1), first, second)
-            return (f.call(_WRITE_NUMBER, "ptr", target, value),)
+            return (f.call(_WRITE_INTEGER, "ptr", target, value),)
 
         def letter() -> tuple[Reg]:
             f.store(byte, target)
             return (f.gep(target, 1),)
 
-        (behind,) = f.if_(f.icmp("ult", byte, len(_MARKS) + 1), number, letter)
+        (behind,) = f.if_(f.icmp("ult", byte, len(_MARKS) + 1), integer, letter)
         return f.gep(source, 1), behind
 
     start = f.gep(f.symbol(_TEXTS), offset)
@@ -99,17 +99,17 @@ def _fail(layout: ObjectLayout) -> FunctionBuilder:
     return f
 
 
-def _write_number() -> FunctionBuilder:
+def _write_integer() -> FunctionBuilder:
     """ptr onnxc_write_number(ptr target, i64 value): writes decimal digits, and gives the address behind them."""
-    f = FunctionBuilder(_WRITE_NUMBER, [("ptr", "target"), ("i64", "value")], returns="ptr", internal=True)
+    f = FunctionBuilder(_WRITE_INTEGER, [("ptr", "target"), ("i64", "value")], returns="ptr", internal=True)
     target, value = f.parameters
     is_negative = f.icmp("slt", value, 0)
-    digits = f.alloca("i8", _NUMBER_BYTES)
+    digits = f.alloca("i8", _INTEGER_BYTES)
     f.store(f.constant("i8", ord("-")), target)
     target = f.gep(target, f.convert("zext", is_negative, "i64"))
 
     def goes_on(rest: Reg, at: Reg) -> Reg:
-        return f.or_(f.icmp("ne", rest, 0), f.icmp("eq", at, _NUMBER_BYTES))
+        return f.or_(f.icmp("ne", rest, 0), f.icmp("eq", at, _INTEGER_BYTES))
 
     def step(rest: Reg, at: Reg) -> tuple[Reg, Reg]:
         quotient, before = f.udiv(rest, 10), f.sub(at, 1)
@@ -118,8 +118,8 @@ def _write_number() -> FunctionBuilder:
         return quotient, before
 
     magnitude = f.select(is_negative, f.sub(0, value), value)
-    _, first = f.while_((magnitude, f.constant("i64", _NUMBER_BYTES)), goes_on, step)
-    length = f.sub(_NUMBER_BYTES, first)
+    _, first = f.while_((magnitude, f.constant("i64", _INTEGER_BYTES)), goes_on, step)
+    length = f.sub(_INTEGER_BYTES, first)
     f.call("memcpy", "ptr", target, f.gep(digits, first), length)
     f.ret(f.gep(target, length))
     return f

@@ -10,7 +10,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
 _RULE = "ONNX IR, AttributeProto"
 
-_TYPES = {field: number for number, field in ATTRIBUTE_FIELDS.items()}
+_TYPES = {field: code for code, field in ATTRIBUTE_FIELDS.items()}
 _SINGULAR = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 _REPEATED = ("floats", "ints", "strings", "tensors", "graphs", "sparse_tensors", "type_protos")
 # A scalar that is not written is 0 or empty, as proto3 has it; a message that is not written is missing.
@@ -25,9 +25,9 @@ def attribute_type(attribute: AttributeProto) -> AttributeType:
     return _TYPES[fields[0]] if len(fields) == 1 else AttributeProto.UNDEFINED
 
 
-def kind_name(number: int) -> str:
+def kind_name(code: int) -> str:
     """A type of attribute as schemas write it: ints."""
-    return AttributeProto.AttributeType.Name(number).lower() if number in ATTRIBUTE_FIELDS else f"type {number}"
+    return AttributeProto.AttributeType.Name(code).lower() if code in ATTRIBUTE_FIELDS else f"type {code}"
 
 
 def _used_fields(attribute: AttributeProto) -> Iterator[str]:
@@ -73,31 +73,27 @@ def _check_reference(attribute: AttributeProto, site: Site, context: Context) ->
 
 def _check_form(attribute: AttributeProto, site: Site, context: Context) -> bool:
     """Whether the attribute has the value that its type says."""
-    name, number, used = attribute.name, attribute_type(attribute), list(_used_fields(attribute))
+    name, code, used = attribute.name, attribute_type(attribute), list(_used_fields(attribute))
     if len(used) > 1:
         message = f"attribute {name} has values in the fields {', '.join(used)}"
         context.findings.error("attribute-ambiguous", message, site.location(), rule=_RULE)
         return False
-    if number not in ATTRIBUTE_FIELDS:
+    if code not in ATTRIBUTE_FIELDS:
         message = (
-            f"attribute {name} has no type and no value"
-            if not number
-            else f"attribute {name} is of {kind_name(number)}"
+            f"attribute {name} has no type and no value" if not code else f"attribute {name} is of {kind_name(code)}"
         )
         context.findings.error("attribute-without-type", message, site.location(), rule=_RULE)
         return False
     if attribute.type == AttributeProto.UNDEFINED and context.ir_version >= 2:
-        message = f"attribute {name} does not say its type; its value is of type {kind_name(number)}"
+        message = f"attribute {name} does not say its type; its value is of type {kind_name(code)}"
         context.findings.error("attribute-without-type", message, site.location(), rule=_RULE)
-    field = ATTRIBUTE_FIELDS[number]
+    field = ATTRIBUTE_FIELDS[code]
     if used and used != [field]:
-        message = (
-            f"attribute {name} is of type {kind_name(number)} and has a value of type {kind_name(_TYPES[used[0]])}"
-        )
+        message = f"attribute {name} is of type {kind_name(code)} and has a value of type {kind_name(_TYPES[used[0]])}"
         context.findings.error("attribute-type", message, site.location(), rule=_RULE)
         return False
     if not used and field in _MESSAGES:
-        message = f"attribute {name} is of type {kind_name(number)} and has no value"
+        message = f"attribute {name} is of type {kind_name(code)} and has no value"
         context.findings.error("attribute-without-value", message, site.location(), rule=_RULE)
         return False
     return True
@@ -150,8 +146,8 @@ def check_against_schema(site: Site, context: Context) -> None:
             if name and not name.startswith("__"):
                 message = f"attribute {name} is unknown; {schema.identity} has {listed(schema.attributes)}"
                 findings.error("unknown-attribute", message, site.location(), rule=f"ONNX {schema.name}, attributes")
-        elif (number := attribute_type(attribute)) in ATTRIBUTE_FIELDS and kind_name(number) != known.kind:
-            message = f"attribute {name} is of type {kind_name(number)}, not {known.kind}"
+        elif (code := attribute_type(attribute)) in ATTRIBUTE_FIELDS and kind_name(code) != known.kind:
+            message = f"attribute {name} is of type {kind_name(code)}, not {known.kind}"
             findings.error("attribute-type", message, site.location(), rule=f"ONNX {schema.name}, attribute {name}")
     for name, known in schema.attributes.items():
         if known.required and name not in given:

@@ -27,15 +27,15 @@ _AXIS_RULE = "ONNX IR, ShardedDimProto"
 
 def check_configurations(configurations: Iterable[DeviceConfigurationProto], findings: Findings) -> Mapping[str, int]:
     """Checks the configurations of a model by themselves; the number of devices of each."""
-    found: dict[str, int] = {}
-    for number, proto in enumerate(configurations):
-        location = Location(f"configuration[{number}]", name=proto.name)
+    ordinals: dict[str, int] = {}
+    for ordinal, proto in enumerate(configurations):
+        location = Location(f"configuration[{ordinal}]", name=proto.name)
         if not proto.name:
             findings.error("device-configuration-name", "a device configuration has no name", location, rule=_RULE)
-        elif proto.name in found:
+        elif proto.name in ordinals:
             message = f'two device configurations are named "{proto.name}"'
             findings.error("duplicate-device-configuration", message, location, rule=_RULE)
-        found.setdefault(proto.name, proto.num_devices)
+        ordinals.setdefault(proto.name, proto.num_devices)
         if proto.num_devices < 1:
             message = f"it has {proto.num_devices} devices, and at least 1 is needed"
             findings.error("device-count", message, location, rule=_RULE)
@@ -44,7 +44,7 @@ def check_configurations(configurations: Iterable[DeviceConfigurationProto], fin
         elif proto.device and len(proto.device) != proto.num_devices:
             message = f"it has {proto.num_devices} devices and names {len(proto.device)}: {listed(proto.device)}"
             findings.error("device-names", message, location, rule=_RULE)
-    return found
+    return ordinals
 
 
 def check_node_devices(site: Site, context: Context, types: KnownTypes) -> None:
@@ -139,7 +139,7 @@ class _Spec:
                 message = f'the sharding of "{self.proto.tensor_name}" lists a device of group {entry.key} twice'
                 self.findings.warning("sharding-group", message, self.location, rule=_SPEC_RULE)
             for device in dict.fromkeys(members):
-                self._check_number(device)
+                self._check_ordinal(device)
                 if held.setdefault(device, entry.key) != entry.key:
                     self.error("sharding-group", f"whose groups {held[device]} and {entry.key} share device {device}")
             if self.count is not None and 0 <= entry.key < self.count and set(members) != {entry.key}:
@@ -156,11 +156,11 @@ class _Spec:
                 self.error("sharding-device", f"which lists {device} twice")
             seen.add(device)
             if device not in groups:
-                self._check_number(device)
+                self._check_ordinal(device)
                 if device in held:
                     self.error("sharding-device", f"which lists device {device} beside its group {held[device]}")
 
-    def _check_number(self, device: int) -> None:
+    def _check_ordinal(self, device: int) -> None:
         if device < 0:
             self.error("sharding-device", f"which lists {device}, neither a device nor a group of its map")
         elif self.count is not None and device >= self.count:
@@ -178,10 +178,10 @@ class _Spec:
             elif rank is not None and not -rank <= axis < rank:
                 bounds = f"[{-rank}, {rank - 1}]" if rank else "a tensor without axes"
                 self.error("sharding-axis", f"which divides axis {axis}, outside {bounds}", _AXIS_RULE)
-            elif (place := axis % rank if rank else axis) in seen:
+            elif (normalized := axis % rank if rank else axis) in seen:
                 self.error("sharding-axis", f"which divides axis {axis} twice", _AXIS_RULE)
             else:
-                seen.append(place)
+                seen.append(normalized)
                 size = self.shape[axis] if self.shape else None
             factor = self._check_simple(dim, size)
             shards = None if shards is None or factor is None else shards * factor

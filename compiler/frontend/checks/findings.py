@@ -20,7 +20,7 @@ class Findings:
 
     def __init__(self, most: int = DEFAULT_LIMITS.findings_per_code) -> None:
         self._most = most
-        self._found: list[Diagnostic] = []
+        self._diagnostics: list[Diagnostic] = []
         self._counts: Counter[tuple[str, str]] = Counter()
         self._demoted: Collection[str] = ()
 
@@ -48,7 +48,7 @@ class Findings:
             finding = warning(finding.code, finding.message, finding.location, finding.values, finding.rule)
         self._counts[finding.severity, finding.code] += 1
         if self._counts[finding.severity, finding.code] <= self._most:
-            self._found.append(finding)
+            self._diagnostics.append(finding)
 
     def all(self) -> tuple[Diagnostic, ...]:
         """Everything found, with a last line for each kind of which there is more."""
@@ -59,7 +59,7 @@ class Findings:
             for (severity, code), count in self._counts.items()
             if count > self._most
         ]
-        return (*self._found, *rest)
+        return (*self._diagnostics, *rest)
 
 
 @dataclass(frozen=True, slots=True)

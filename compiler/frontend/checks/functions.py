@@ -29,11 +29,11 @@ UNREACHED = ("unknown-domain",)
 
 def find_functions(model: ModelProto, findings: Findings, limits: Limits) -> Mapping[FunctionKey, ModelFunction]:
     """The functions of a model by what identifies them; two of one identity are a finding."""
-    found: dict[FunctionKey, ModelFunction] = {}
+    functions: dict[FunctionKey, ModelFunction] = {}
     if len(model.functions) > limits.functions:
         message = f"the model has {len(model.functions)} functions; the limit is {limits.functions}"
         findings.error("too-many-functions", message, Location(), rule="limits, functions")
-        return found
+        return functions
     for function in map(ModelFunction, model.functions):
         location = Location(function.path)
         if not function.proto.name:
@@ -41,11 +41,11 @@ def find_functions(model: ModelProto, findings: Findings, limits: Limits) -> Map
         elif model.ir_version < 10 and function.proto.overload:
             message = f"IR version {model.ir_version} tells functions apart by domain and name, not by overload"
             findings.error("overload-version", message, location, rule=_RULE)
-        elif function.key in found:
+        elif function.key in functions:
             findings.error("duplicate-function", f"the model has two functions {function}", location, rule=_RULE)
         else:
-            found[function.key] = function
-    return found
+            functions[function.key] = function
+    return functions
 
 
 def check_signature(function: ModelFunction, context: Context) -> None:
@@ -66,8 +66,10 @@ def check_signature(function: ModelFunction, context: Context) -> None:
             continue
         used = function.references.get(default.name, attribute_type(default))
         if used != attribute_type(default):
-            found, wanted = kind_name(attribute_type(default)), kind_name(used)
-            message = f"the default of attribute {default.name} is of type {found}, and the body uses it as {wanted}"
+            default_kind, wanted = kind_name(attribute_type(default)), kind_name(used)
+            message = (
+                f"the default of attribute {default.name} is of type {default_kind}, and the body uses it as {wanted}"
+            )
             findings.error("attribute-type", message, location, rule=_RULE)
     for info in function.proto.value_info:
         check_type(info.type, f'value "{info.name}"', location, context, complete=False)
@@ -76,15 +78,15 @@ def check_signature(function: ModelFunction, context: Context) -> None:
 
 def check_compatible_opsets(function: ModelFunction, model: Context) -> None:
     """Warns of operators that mean another version in the function than in the model; its own opset decides."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for index, node in enumerate(function.proto.node):
         domain = normal_domain(node.domain)
         versions = [opsets.get(domain) for opsets in (function.opsets, model.opsets)]
-        if None in versions or versions[0] == versions[1] or (domain, node.op_type) in told:
+        if None in versions or versions[0] == versions[1] or (domain, node.op_type) in reported:
             continue
         inner, outer = (schema(domain, node.op_type, version or 0) for version in versions)
         if inner is not None and inner is not outer:
-            told.add((domain, node.op_type))
+            reported.add((domain, node.op_type))
             message = f"{node.op_type} is {inner.identity} here, and {outer or 'absent'} in the opset of the model"
             location = Site(function.path, index, node, inner).location()
             model.findings.warning("function-opset", message, location, rule=_RULE)
@@ -113,13 +115,13 @@ def check_call(site: Site, function: ModelFunction, context: Context) -> None:
             message = f"{function} has {len(formals)} {kind}s, and {len(given)} are given"
             findings.error(COUNT_CODES[kind], message, site.location(), rule=_RULE)
     for attribute in node.attribute:
-        name, number = attribute.name, attribute_type(attribute)
-        used = function.references.get(name, number)
+        name, code = attribute.name, attribute_type(attribute)
+        used = function.references.get(name, code)
         if name not in function.parameters:
             message = f"attribute {name} is unknown; {function} has {listed(function.parameters)}"
             findings.error("unknown-attribute", message, site.location(), rule=_RULE)
-        elif number and used != number:
-            message = f"attribute {name} is of type {kind_name(number)}, and {function} uses it as {kind_name(used)}"
+        elif code and used != code:
+            message = f"attribute {name} is of type {kind_name(code)}, and {function} uses it as {kind_name(used)}"
             findings.error("attribute-type", message, site.location(), rule=_RULE)
 
 
@@ -154,14 +156,14 @@ class CallGraph:
 
     def reached(self) -> frozenset[FunctionKey]:
         """The functions that the main graph calls, at however many removes."""
-        found: set[FunctionKey] = set()
+        result: set[FunctionKey] = set()
         waiting = list(self._calls(self._main)) if self._functions else []
         while waiting:
             key = waiting.pop()
-            if key not in found:
-                found.add(key)
+            if key not in result:
+                result.add(key)
                 waiting += self._callees[key]
-        return frozenset(found)
+        return frozenset(result)
 
     def check(self, findings: Findings) -> None:
         """Reports recursion, else expansion beyond the limits."""

@@ -68,6 +68,6 @@ class KnownTypes:
         return self._text[name]
 
 
-def _tensor_text(number: int) -> str | None:
-    element = ELEMENT_TYPES.get(number)
+def _tensor_text(code: int) -> str | None:
+    element = ELEMENT_TYPES.get(code)
     return f"tensor({element})" if element else None

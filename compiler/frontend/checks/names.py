@@ -201,16 +201,16 @@ class _Walk:
         self, site: Site, enclosing: tuple[_Names, ...], seen: _Visible, defined: Collection[str]
     ) -> Mapping[str, Location]:
         """What the subgraphs of a node use of the names around them."""
-        found: dict[str, Location] = {}
+        names: dict[str, Location] = {}
         graphs = list(subgraphs(site.node))
         if not graphs or len(enclosing) > self.limits.nesting_depth:
-            return found
+            return names
         before = (*seen, defined)
         for label, graph in graphs:
             inside = self._check(_graph_body(graph, site.inner_path(label)), enclosing, before)
             for name, location in inside.items():
-                found.setdefault(name, location)
-        return found
+                names.setdefault(name, location)
+        return names
 
     def _check_outputs(
         self, body: _Body, defined: set[str], enclosing: tuple[_Names, ...], free: dict[str, Location]
@@ -240,8 +240,8 @@ class _Walk:
         edges = [[producers[name] for name in names if name in producers] for names in uses]
         component = _components(edges)
         members: dict[int, list[int]] = {}
-        for node, number in enumerate(component):
-            members.setdefault(number, []).append(node)
+        for node, ordinal in enumerate(component):
+            members.setdefault(ordinal, []).append(node)
         for index, name in late:
             location = Site(body.path, index, body.nodes[index]).location()
             producer = producers[name]
@@ -257,7 +257,7 @@ def _components(edges: Sequence[Sequence[int]]) -> list[int]:
     """A number for each node, equal for those on a common cycle: Tarjan's algorithm, with a stack of its own."""
     order, low, component = [-1] * len(edges), [0] * len(edges), [-1] * len(edges)
     open_nodes: list[int] = []
-    count = found = 0
+    count = components = 0
     for root in range(len(edges)):
         if order[root] >= 0:
             continue
@@ -274,8 +274,8 @@ def _components(edges: Sequence[Sequence[int]]) -> list[int]:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == order[node]:
                     while component[node] < 0:
-                        component[open_nodes.pop()] = found
-                    found += 1
+                        component[open_nodes.pop()] = components
+                    components += 1
             elif order[successor] < 0:
                 order[successor] = low[successor] = count
                 count += 1

@@ -91,12 +91,12 @@ def _check_arity(
     site: Site,
     context: Context,
 ) -> None:
-    found, schema = len(names), site.schema
+    count, schema = len(names), site.schema
     assert schema is not None, site
     rule = f"ONNX {schema.name}, {kind}s"
-    if not least <= found <= most:
+    if not least <= count <= most:
         wanted = f"at least {least}" if most == UNBOUNDED else f"{least}" if least == most else f"{least} to {most}"
-        message = f"{schema.identity} has {wanted} {kind}{'s' * (wanted != '1')}, and {found} are given"
+        message = f"{schema.identity} has {wanted} {kind}{'s' * (wanted != '1')}, and {count} are given"
         context.findings.error(COUNT_CODES[kind], message, site.location(), rule=rule)
         return
     for name, formal in zip(names, formals, strict=False):
@@ -122,20 +122,20 @@ def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes
         ("output", site.node.output, schema.output),
     ):
         for position, name in enumerate(names):
-            formal, found = formal_at(position), types.find(name) if name else None
-            if formal is None or found is None:
+            formal, actual = formal_at(position), types.find(name) if name else None
+            if formal is None or actual is None:
                 continue
-            values = [f'{formal.name} "{name}" : {found}']
+            values = [f'{formal.name} "{name}" : {actual}']
             rule = f"ONNX {schema.name}, type {formal.type_str}"
             allowed = schema.type_constraints.get(formal.type_str, (formal.type_str,))
-            if found not in allowed:
-                message = f"{kind} {formal.name} is {found}, which {schema.identity} does not take"
+            if actual not in allowed:
+                message = f"{kind} {formal.name} is {actual}, which {schema.identity} does not take"
                 values.append(f"{formal.type_str} : {', '.join(allowed)}")
                 context.findings.error("type-constraint", message, site.location(), values, rule)
                 continue
             # Operands of one constraint have one type, save those of a heterogeneous variadic one.
             if formal.type_str in schema.type_constraints and formal.homogeneous:
-                other_type, other = bound.setdefault(formal.type_str, (found, values[0]))
-                if other_type != found:
-                    message = f"{kind} {formal.name} is {found}, and {formal.type_str} is {other_type} already"
+                other_type, other = bound.setdefault(formal.type_str, (actual, values[0]))
+                if other_type != actual:
+                    message = f"{kind} {formal.name} is {actual}, and {formal.type_str} is {other_type} already"
                     context.findings.error("type-mismatch", message, site.location(), [other, *values], rule)

@@ -62,9 +62,11 @@ def _check_parameters(
             message = f'the {key} of "{name}" is "{parameter}", which is no value of the graph'
             context.findings.error("quantization-parameter", message, location, rule=_RULE)
         elif (
-            _KEYS[key] and (found := types.find(parameter)) and found not in {f"tensor({kind})" for kind in _KEYS[key]}
+            _KEYS[key]
+            and (actual := types.find(parameter))
+            and actual not in {f"tensor({kind})" for kind in _KEYS[key]}
         ):
-            message = f'the {key} of "{name}" is "{parameter}", a {found}; a scale is a floating-point tensor'
+            message = f'the {key} of "{name}" is "{parameter}", a {actual}; a scale is a floating-point tensor'
             context.findings.error("quantization-parameter", message, location, rule=_RULE)
 
 

@@ -50,12 +50,12 @@ def check_subgraph_arity(site: Site, chosen: Schema, context: Context) -> None:
     for attribute in site.node.attribute:
         if attribute_type(attribute) != AttributeProto.GRAPH or not attribute.HasField("g"):
             continue
-        for kind, wanted, found in (
+        for kind, wanted, given in (
             ("input", inputs, _fed_inputs(attribute.g, context)),
             ("output", outputs, len(attribute.g.output)),
         ):
-            if wanted != found:
-                message = f"the graph {attribute.name} has {found} {kind}s, and the node calls for {wanted}"
+            if wanted != given:
+                message = f"the graph {attribute.name} has {given} {kind}s, and the node calls for {wanted}"
                 rule = f"ONNX {chosen.name}, attribute {attribute.name}"
                 context.findings.error("subgraph-arity", message, site.location(), rule=rule)
 

@@ -17,8 +17,8 @@ _Bindings = Iterable[StringStringEntryProto]
 def check_training(model: ModelProto, context: Context) -> None:
     """Checks every TrainingInfoProto of a model; an inference never runs what is in them."""
     _warn_of_shared_variables(model, context)
-    for number, info in enumerate(model.training_info):
-        path = f"training_info[{number}]"
+    for ordinal, info in enumerate(model.training_info):
+        path = f"training_info[{ordinal}]"
         if info.HasField("initialization"):
             _expect_no_inputs(info.initialization, Location(f"{path}.initialization"), context)
             check_graph_names(info.initialization, f"{path}.initialization", context)

@@ -74,12 +74,12 @@ def _inner_type(proto: TypeProto) -> TypeProto | None:
     return None
 
 
-def _check_element(number: int, what: str, location: Location, context: Context, *, complete: bool) -> None:
-    if number == TensorProto.UNDEFINED:
+def _check_element(code: int, what: str, location: Location, context: Context, *, complete: bool) -> None:
+    if code == TensorProto.UNDEFINED:
         if complete:
             context.findings.error("incomplete-type", f"the element type of {what} is not told", location, rule=_RULE)
-    elif number not in ELEMENT_TYPES:
-        message = f"the element type of {what} is {number}, which ONNX does not know"
+    elif code not in ELEMENT_TYPES:
+        message = f"the element type of {what} is {code}, which ONNX does not know"
         context.findings.error("element-type-unknown", message, location, rule="TensorProto.DataType")
 
 

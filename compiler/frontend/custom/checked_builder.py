@@ -12,10 +12,10 @@ __all__ = ["CheckedBuilder"]
 class CheckedBuilder(Builder):
     """Makes ops in the block of another builder; elements that a slice or a broadcast reads are sure to exist."""
 
-    def __init__(self, around: Builder) -> None:
-        super().__init__(around.symbols, around.location)
+    def __init__(self, enclosing: Builder) -> None:
+        super().__init__(enclosing.symbols, enclosing.location)
         # One list of ops, and one set of the guards among them.
-        self.ops, self._guarded = around.ops, around._guarded
+        self.ops, self._guarded = enclosing.ops, enclosing._guarded
 
     def slice_axis(self, x: Value, axis: int, start: Dim, size: Dim, step: int = 1) -> Value:
         """`size` elements along one axis; ModelError, or an InputError of the call, where not all exist."""

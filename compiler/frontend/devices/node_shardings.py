@@ -47,10 +47,10 @@ class NodeShardings:
         stage = next((stage for stage in self.stages if stage.ordinal == said.stage), self.stages[0])
         if name in said.entering and (value.op is None or value.op.name != "constant"):
             value = ir.op("enter_stage", [value], {"stage": stage.ordinal})[0]
-        found = next((sharding for sharding in said.shardings if sharding.tensor == name), None)
-        if found is None or not isinstance(value.type, TensorType) or value.type.shape is None or value.dtype.is_string:
+        match = next((sharding for sharding in said.shardings if sharding.tensor == name), None)
+        if match is None or not isinstance(value.type, TensorType) or value.type.shape is None or value.dtype.is_string:
             return value
-        sharding = Sharding(_dims(_on_mesh(found, stage.devices), stage.mesh, value.rank))
+        sharding = Sharding(_dims(_on_mesh(match, stage.devices), stage.mesh, value.rank))
         return ir.op("reshard", [value], {"mesh": str(stage.mesh), "sharding": str(sharding)})[0]
 
 
@@ -78,15 +78,15 @@ def choose_configuration(
 def _stages(model: CheckedModel, name: str) -> Iterator[Stage]:
     parts = devices_of_stages(model, name)
     for ordinal, devices in parts.items():
-        found = [
+        stages = [
             (sharding, node.location)
             for node in all_nodes(model.graph)
             if len(parts) == 1 or of_configuration(node, name).stage == ordinal
             for sharding in of_configuration(node, name).shardings
         ]
-        for sharding, location in found:
+        for sharding, location in stages:
             _expect_executable(sharding, devices, location)
-        local = [(_on_mesh(sharding, devices), location) for sharding, location in found]
+        local = [(_on_mesh(sharding, devices), location) for sharding, location in stages]
         yield Stage(ordinal, _find_mesh(local, len(devices)), devices)
 
 
@@ -95,11 +95,11 @@ def _on_mesh(sharding: TensorSharding, devices: Sequence[int]) -> TensorSharding
     return replace(sharding, holders=tuple(tuple(map(devices.index, holders)) for holders in sharding.holders))
 
 
-def _find_mesh(found: Sequence[tuple[TensorSharding, Location]], count: int) -> Mesh:
+def _find_mesh(annotations: Sequence[tuple[TensorSharding, Location]], count: int) -> Mesh:
     last: tuple[TensorSharding, Location] | None = None
     for sizes in sorted(_grids(count), key=len):
         mesh = Mesh(tuple((f"d{index}", size) for index, size in enumerate(sizes)))
-        last = next(((s, location) for s, location in found if _axes_of(s, mesh) is None), None)
+        last = next(((s, location) for s, location in annotations if _axes_of(s, mesh) is None), None)
         if last is None:
             return mesh
     assert last is not None, count
@@ -149,20 +149,20 @@ def _axes_of(sharding: TensorSharding, mesh: Mesh) -> tuple[Axes, ...] | None:
     if sharding.shards == 1:
         return ((),) * len(sharding.axes)
     cells = {device: cell for cell, holders in enumerate(sharding.holders) for device in holders}
-    found, stride = [], sharding.shards
+    axes, stride = [], sharding.shards
     for axis in sharding.axes:
         stride //= axis.shards
         blocks = {device: cell // stride % axis.shards for device, cell in cells.items()}
         names = _axes_that_tell(blocks, axis.shards, mesh)
         if names is None:
             return None
-        found.append(names)
-    return tuple(found)
+        axes.append(names)
+    return tuple(axes)
 
 
 def _axes_that_tell(blocks: Mapping[int, int], count: int, mesh: Mesh) -> Axes | None:
     """The axes along which the block of a device changes, the slowest first; None where they do not tell it."""
     steps = {name: blocks[mesh.strides[name]] for name, size in mesh.axes if size > 1}
     names = tuple(sorted((name for name in steps if steps[name]), key=lambda name: -steps[name]))
-    is_told = all(mesh.block(device, names) == block for device, block in blocks.items())
-    return names if is_told and mesh.shards(names) == count else None
+    is_determined = all(mesh.block(device, names) == block for device, block in blocks.items())
+    return names if is_determined and mesh.shards(names) == count else None

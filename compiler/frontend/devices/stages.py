@@ -60,16 +60,18 @@ def devices_of_stages(model: CheckedModel, configuration: str) -> Mapping[int, t
     if len(stages) < 2:
         return {stage: tuple(range(count)) for stage in stages or [0]}
     each = count // len(stages) if count % len(stages) == 0 else 1
-    found = {
+    devices = {
         stage: tuple(sorted(named[stage] or range(index * each, (index + 1) * each)))
         for index, stage in enumerate(stages)
     }
     for stage in stages:
         taken = set[int]().union(*(named[other] for other in stages if other != stage))
-        if not named[stage] and (taken & set(found[stage]) or max(found[stage]) >= count):
-            message = f"no device of config {configuration!r} is left for stage {stage}: it would run on {found[stage]}"
+        if not named[stage] and (taken & set(devices[stage]) or max(devices[stage]) >= count):
+            message = (
+                f"no device of config {configuration!r} is left for stage {stage}: it would run on {devices[stage]}"
+            )
             raise UnsupportedError(message, code=_UNSUPPORTED)
-    return found
+    return devices
 
 
 def _stated(node: GraphNode, configuration: str) -> int | None:

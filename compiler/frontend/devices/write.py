@@ -57,8 +57,8 @@ def write_configuration(model: ModelProto, layout: Layout, wanted: Sequence[Want
 
 
 def _said(node: NodeProto, configuration: str) -> NodeDeviceConfigurationProto:
-    found = (each for each in node.device_configurations if each.configuration_id == configuration)
-    return next(found, None) or node.device_configurations.add(configuration_id=configuration)
+    matches = (each for each in node.device_configurations if each.configuration_id == configuration)
+    return next(matches, None) or node.device_configurations.add(configuration_id=configuration)
 
 
 def _write(said: NodeDeviceConfigurationProto, wanted: Wanted, layout: Layout, stage: int) -> None:

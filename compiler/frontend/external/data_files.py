@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.runtime.files.safetensors import SafetensorsError, StoredTensor, read_header
 
-_NUMBER = re.compile(r"[0-9]{1,18}")
+_DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class ExternalFiles:
     def view(self, entries: Mapping[str, str], wanted: WantedTensor) -> memoryview:
         """The bytes that the external_data entries of a tensor name; TensorError says why there are none."""
         location, size = _location(entries), wanted.size
-        offset = _number(entries, "offset", default=0)
-        length = _number(entries, "length", default=size)
+        offset = _integer(entries, "offset", default=0)
+        length = _integer(entries, "length", default=size)
         if length != size:
             raise TensorError(
                 "external-data-length", f'its type and shape take {size} bytes, its entry "length" says {length}'
@@ -86,13 +86,15 @@ class ExternalFiles:
 
     def _check_digest(self, entries: Mapping[str, str], location: PurePosixPath, data: memoryview) -> None:
         """The SHA-1 digest of the whole file, where the tensor gives it; it shows damage, no more."""
-        told = entries.get("checksum")
-        if told is None:
+        declared = entries.get("checksum")
+        if declared is None:
             return
         if location not in self._digests:
             self._digests[location] = hashlib.sha1(data, usedforsecurity=False).hexdigest()
-        if told.lower() != self._digests[location]:
-            message = f'the SHA-1 digest of "{location}" is {self._digests[location]}, its entry "checksum" says {told}'
+        if declared.lower() != self._digests[location]:
+            message = (
+                f'the SHA-1 digest of "{location}" is {self._digests[location]}, its entry "checksum" says {declared}'
+            )
             raise TensorError("external-data-checksum", message)
 
     def _map(self, location: PurePosixPath) -> tuple[memoryview, os.stat_result]:
@@ -119,11 +121,11 @@ def _location(entries: Mapping[str, str]) -> PurePosixPath:
     return location
 
 
-def _number(entries: Mapping[str, str], key: str, *, default: int) -> int:
+def _integer(entries: Mapping[str, str], key: str, *, default: int) -> int:
     text = entries.get(key)
     if text is None:
         return default
-    if not _NUMBER.fullmatch(text):
+    if not _DIGITS.fullmatch(text):
         raise TensorError("external-data-entry", f"the entry {key!r} of its data is {text!r}, not a count of bytes")
     return int(text)
 

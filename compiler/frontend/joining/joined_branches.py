@@ -36,9 +36,9 @@ def _joined_sizes(a: Value, b: Value, local: Set[str], truth: Truth | None, ir: 
         return None
     if any(symbols_of(dim) & local for dim in (*left, *right)):
         return None
-    found = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
-    sizes = [each for each in found if each is not None]
-    if len(sizes) != len(found):
+    agreed = [agreed_size(*each, truth) for each in zip(left, right, strict=True)]
+    sizes = [each for each in agreed if each is not None]
+    if len(sizes) != len(agreed):
         return None
     return ir.sizes(sizes) if a.rank else ir.size(sizes[0])
 

@@ -18,7 +18,7 @@ from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType, RenewedSizes
+from onnxc.compiler.frontend.lower.attempt import Attempt, LoweredType, RenewedSizes
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.nodes import without_lowering
@@ -57,7 +57,7 @@ class Lowered:
 
     module: Module
     graph: Graph
-    types: Sequence[FoundType]
+    types: Sequence[LoweredType]
     warnings: Sequence[Diagnostic]
     unknown: Sequence[Diagnostic] = ()
     renewed: Sequence[RenewedSizes] = ()

@@ -9,7 +9,7 @@ from onnxc.compiler.ir.types import Type
 
 
 @dataclass(frozen=True)
-class FoundType:
+class LoweredType:
     """A type that the value `name` of the graph at `path` has, in one of the cases told apart or at one of its uses."""
 
     path: str
@@ -37,7 +37,7 @@ class Attempt:
     """
 
     is_trial: bool = False
-    types: list[FoundType] = field(default_factory=list)
+    types: list[LoweredType] = field(default_factory=list)
     findings: list[Diagnostic] = field(default_factory=list)
     unsupported: list[tuple[Location, str]] = field(default_factory=list)
     unknown: list[tuple[Location, str]] = field(default_factory=list)

@@ -190,12 +190,12 @@ def _one_of_ranks(
     split: RankSplit, counts: Sequence[int], blocks: Sequence[Block], ir: Builder, rule: str
 ) -> Sequence[Value]:
     """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
-    found = _count(split, ir)
+    actual = _count(split, ir)
     last = blocks[1]
     if len(blocks) > 2:
         nested = ir.nested()
         last = nested.block((), _one_of_ranks(split, counts[1:], blocks[1:], nested, rule))
-    return joined_branches(ir.equal(found, counts[0]), (blocks[0], last), ir, rule)
+    return joined_branches(ir.equal(actual, counts[0]), (blocks[0], last), ir, rule)
 
 
 def _count(split: RankSplit, ir: Builder) -> Value:
@@ -210,5 +210,5 @@ def _count(split: RankSplit, ir: Builder) -> Value:
 
 def _expect_condition(condition: Value, holds: bool, reason: str, ir: Builder) -> None:
     """At the call: an InputError unless the condition is the case that can be; `reason` speaks against the other."""
-    (found,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
-    ir.guard(found, int(holds), "equal", f"the condition of an If cannot be {not holds}: {reason}")
+    (actual,) = ir.read_sizes(ir.reshape(ir.cast(condition, I64), (1,)), "condition")
+    ir.guard(actual, int(holds), "equal", f"the condition of an If cannot be {not holds}: {reason}")

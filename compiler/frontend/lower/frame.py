@@ -8,7 +8,7 @@ from onnxc.compiler.frontend.case_split import CaseKey, CaseSplit, ConditionSpli
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import Graph, GraphNode
-from onnxc.compiler.frontend.lower.attempt import Attempt, FoundType
+from onnxc.compiler.frontend.lower.attempt import Attempt, LoweredType
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.building.random_state import RandomState
@@ -136,4 +136,4 @@ class Frame:
     def note(self, name: str, value: Value | None) -> None:
         """Notes the type of what the value `name` of the graph became."""
         if value is not None:
-            self.attempt.types.append(FoundType(self.graph.path, name, value.type))
+            self.attempt.types.append(LoweredType(self.graph.path, name, value.type))

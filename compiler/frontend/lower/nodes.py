@@ -33,8 +33,8 @@ def call_operator(node: Node, frame: Frame) -> NodeOutcome:
         if frame.attempt.unknown and not frame.attempt.objection_count:
             return (None,) * node.output_count
         return _unsupported(node, frame, str(reason))
-    except DiagnosedModelError as found:
-        frame.attempt.findings += map(node.described, found.diagnostics)
+    except DiagnosedModelError as refusal:
+        frame.attempt.findings += map(node.described, refusal.diagnostics)
     except InputError as problem:
         # What is folded here may ask for more than there is.
         message = str(problem).removeprefix(f"error[{problem.code}]: ")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from onnxc.compiler.diagnostics import Diagnostic, error
 from onnxc.compiler.frontend.graph import Graph, GraphNode, ValueInfo
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.lower.attempt import FoundType
+from onnxc.compiler.frontend.lower.attempt import LoweredType
 from onnxc.compiler.frontend.lower.declared import contradiction
 from onnxc.compiler.frontend.lower.inputs import input_type
 from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared
@@ -77,12 +77,12 @@ def restrictions(module: Module, overridden: Sequence[tuple[Dim, Dim]]) -> Itera
 # Declared types
 
 
-def with_free_types(graph: Graph, found: Sequence[FoundType], *, keeps_elements: bool) -> Graph:
+def with_free_types(graph: Graph, lowered: Sequence[LoweredType], *, keeps_elements: bool) -> Graph:
     """The graph without the declared sizes that what was found in it as declared agrees with, those of inputs aside.
 
     Nor with the element types, unless `keeps_elements`. What contradicts the graph as declared stays, to be reported.
     """
-    types = {(type.path, type.name): type.type for type in found}
+    types = {(type.path, type.name): type.type for type in lowered}
 
     def freed(info: ValueInfo) -> ValueInfo:
         known = types.get((path, info.name))
@@ -96,13 +96,13 @@ def with_free_types(graph: Graph, found: Sequence[FoundType], *, keeps_elements:
         inputs=graph.inputs if path == "main" else tuple(map(freed, graph.inputs)),
         outputs=tuple(map(freed, graph.outputs)),
         value_infos={name: freed(info) for name, info in graph.value_infos.items()},
-        nodes=tuple(_with_free_subgraphs(node, found, keeps_elements) for node in graph.nodes),
+        nodes=tuple(_with_free_subgraphs(node, lowered, keeps_elements) for node in graph.nodes),
     )
 
 
-def _with_free_subgraphs(node: GraphNode, found: Sequence[FoundType], keeps_elements: bool) -> GraphNode:
+def _with_free_subgraphs(node: GraphNode, lowered: Sequence[LoweredType], keeps_elements: bool) -> GraphNode:
     inner = {
-        name: with_free_types(value, found, keeps_elements=keeps_elements)
+        name: with_free_types(value, lowered, keeps_elements=keeps_elements)
         for name, value in node.attributes.items()
         if isinstance(value, Graph)
     }

@@ -101,7 +101,7 @@ class Subgraphs:
     # Derivatives
 
     @property
-    def around(self) -> Computation:
+    def enclosing(self) -> Computation:
         """The graphs around the node."""
         computations, path = self.frame.session.computations, self.frame.graph.path
         if path not in computations:
@@ -119,7 +119,7 @@ class Subgraphs:
         scope = {**outer, **given}
         again = replace(self.frame, scope=scope, ir=ir, attempt=attempt, key=key, order=self.frame.order + 1)
         try:
-            for node in self.around.between(result, given, outer).values():
+            for node in self.enclosing.between(result, given, outer).values():
                 self._compute_node(node, again, given)
         finally:
             self.frame.attempt.keep_objections(attempt)

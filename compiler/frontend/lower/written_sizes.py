@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import all_names
 from onnxc.compiler.frontend.lower.attempt import RenewedSizes
@@ -27,20 +27,18 @@ def write_sizes(
         if not isinstance(graph, GraphProto) or index is None:
             continue
         node = graph.node[index]
-        numbers = _numbers(each.sizes, may_follow=node.op_type == "Reshape")
-        if numbers is not None:
+        integers = _integers(each.sizes, may_follow=node.op_type == "Reshape")
+        if integers is not None:
             name = names(f"{node.output[0]}/sizes")
-            elements = np.array(numbers, each.dtype.numpy)
+            elements = np.array(integers, each.dtype.numpy)
             node.input[each.index] = name
             graph.initializer.append(
-                TensorProto(
-                    name=name, data_type=number_of(each.dtype), dims=elements.shape, raw_data=elements.tobytes()
-                )
+                TensorProto(name=name, data_type=code_of(each.dtype), dims=elements.shape, raw_data=elements.tobytes())
             )
 
 
-def _numbers(sizes: tuple[Dim, ...], *, may_follow: bool) -> list[int] | None:
+def _integers(sizes: tuple[Dim, ...], *, may_follow: bool) -> list[int] | None:
     """The sizes, one that is no number as -1 if it `may_follow` from the others; None where they are none."""
-    numbers = [size if isinstance(size, int) else -1 for size in sizes]
+    integers = [size if isinstance(size, int) else -1 for size in sizes]
     symbols = sum(not isinstance(size, int) for size in sizes)
-    return numbers if not symbols or (may_follow and numbers.count(-1) == 1) else None
+    return integers if not symbols or (may_follow and integers.count(-1) == 1) else None

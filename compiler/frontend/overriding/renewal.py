@@ -47,7 +47,7 @@ class Renewal:
         sizes = () if shapes is None else enumerate(zip(*shapes, strict=True))
         return tuple(axis for axis, (old, new) in sizes if old != new)
 
-    def numbers(self, index: int) -> tuple[int | None, ...] | None:
+    def integers(self, index: int) -> tuple[int | None, ...] | None:
         """The elements of an operand that the model holds as numbers, None for others; None where it is no vector."""
         shapes = self.shapes(index)
         if shapes is None or len(shapes[0]) > 1 or shapes[0] != shapes[1]:
@@ -69,7 +69,7 @@ class Renewal:
         if not sizes:
             return self.operands
         ir, scalars = self.ir, []
-        for at in range(len(self.numbers(index) or ())):
+        for at in range(len(self.integers(index) or ())):
             old = ir.slice(value, (at,), (1,))
             scalars.append(ir.sizes((sizes[at],), value.dtype) if at in sizes else old)
         return self.with_operand(index, ir.concatenate(scalars, 0))

@@ -66,12 +66,12 @@ def list_of_sizes(value: Value, ir: Builder) -> tuple[Dim, ...] | None:
 
 def _asks_data(operands: Operands, made: Operands) -> bool:
     """Whether sizes of results are such as only data tells."""
-    known, found = (
+    known, actual = (
         frozenset().union(*(type_symbols(value.type) for value in values if value is not None))
         for values in (operands, made)
     )
     ranks = [value.type.shape for value in made if value is not None and isinstance(value.type, TensorType)]
-    return not found <= known or None in ranks
+    return not actual <= known or None in ranks
 
 
 def _batch_axes(was: Type | None, type: Type | None, before: AsDeclared) -> int:
@@ -88,34 +88,34 @@ def _renewal(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseK
 
 def _reshape(at: Renewal) -> Operands:
     """data, shape: the numbers of `shape` that changed sizes of `data` have become part of."""
-    shapes, numbers = at.shapes(0), at.numbers(1)
+    shapes, integers = at.shapes(0), at.integers(1)
     result = at.results[0].shape if at.results and at.results[0] is not None else None
-    if not at.changed(0) or shapes is None or numbers is None or result is None or 0 in (*shapes[0], *result):
+    if not at.changed(0) or shapes is None or integers is None or result is None or 0 in (*shapes[0], *result):
         return at.operands
-    free = [axis for axis, number in enumerate(numbers) if number]
-    now = _without_followed(at, shapes, numbers, result)
+    free = [axis for axis, integer in enumerate(integers) if integer]
+    now = _without_followed(at, shapes, integers, result)
     if now is None:
         return at.operands
     target = renewed_target(shapes[0], now, result, free, at.declared.overridden, at.declared.merged)
     if target is None:
         was, given = (f"[{', '.join(map(str, shape))}]" for shape in shapes)
-        message = f"Reshape to {list(numbers)} was made for {was}, and the shape for {given} cannot be told"
+        message = f"Reshape to {list(integers)} was made for {was}, and the shape for {given} cannot be told"
         at.refuse(message)
-    renewed = {axis: target[axis] for axis in free if numbers[axis] != -1}
+    renewed = {axis: target[axis] for axis in free if integers[axis] != -1}
     return at.with_sizes(1, {axis: size for axis, size in renewed.items() if size != result[axis]})
 
 
 def _without_followed(
-    at: Renewal, shapes: ShapePair, numbers: Sequence[int | None], result: Sequence[Dim]
+    at: Renewal, shapes: ShapePair, integers: Sequence[int | None], result: Sequence[Dim]
 ) -> tuple[Dim, ...] | None:
     """The sizes of the data, but as declared where the shape follows already, copied or computed; None: cannot tell."""
     old, now = shapes[0], list(shapes[1])
     value = at.operands[1]
     assert value is not None, at.node
-    for axis, (number, size) in enumerate(zip(numbers, partly_known(value, at.ir), strict=True)):
-        if number == 0:
+    for axis, (integer, size) in enumerate(zip(integers, partly_known(value, at.ir), strict=True)):
+        if integer == 0:
             now[axis] = old[axis]
-        elif number is None and size != result[axis]:
+        elif integer is None and size != result[axis]:
             ratio = None if size is None else ratio_of(size, result[axis])
             source = next((i for i in at.changed(0) if now[i] != old[i] and ratio_of(now[i], old[i]) == ratio), None)
             if ratio is None or source is None:
@@ -126,22 +126,22 @@ def _without_followed(
 
 def _expand(at: Renewal) -> Operands:
     """input, shape: numbers that are the size of the axis that they are for."""
-    shapes, numbers = at.shapes(0), at.numbers(1)
-    if shapes is None or numbers is None:
+    shapes, integers = at.shapes(0), at.integers(1)
+    if shapes is None or integers is None:
         return at.operands
-    lead = len(numbers) - len(shapes[0])
+    lead = len(integers) - len(shapes[0])
     sizes = {lead + axis: shapes[1][axis] for axis in at.changed(0) if shapes[0][axis] != 1 and lead + axis >= 0}
-    return at.with_sizes(1, {i: size for i, size in sizes.items() if numbers[i] == shapes[0][i - lead]})
+    return at.with_sizes(1, {i: size for i, size in sizes.items() if integers[i] == shapes[0][i - lead]})
 
 
 def _slice(at: Renewal) -> Operands:
     """data, starts, ends, axes, steps: all of an axis stays all of it; of one with a batch no part is taken."""
-    shapes, starts, ends = at.shapes(0), at.numbers(1), at.numbers(2)
+    shapes, starts, ends = at.shapes(0), at.integers(1), at.integers(2)
     result = at.results[0].shape if at.results and at.results[0] is not None else None
     if shapes is None or starts is None or ends is None or result is None:
         return at.operands
     given = [
-        at.numbers(index) if index < len(at.operands) and at.operands[index] is not None else None for index in (3, 4)
+        at.integers(index) if index < len(at.operands) and at.operands[index] is not None else None for index in (3, 4)
     ]
     axes, steps = given[0] or tuple(range(len(ends))), given[1] or (1,) * len(ends)
     rank = len(shapes[0])
@@ -162,7 +162,7 @@ def _slice(at: Renewal) -> Operands:
 
 def _split(at: Renewal) -> Operands:
     """input, split: the only part is all there is."""
-    axis, shapes, parts = at.axis(0), at.shapes(0), at.numbers(1)
+    axis, shapes, parts = at.axis(0), at.shapes(0), at.integers(1)
     if shapes is None or parts is None or len(parts) != 1 or axis not in at.changed(0) or parts[0] != shapes[0][axis]:
         return at.operands
     return at.with_sizes(1, {0: shapes[1][axis]})
@@ -170,7 +170,7 @@ def _split(at: Renewal) -> Operands:
 
 def _resize(at: Renewal) -> Operands:
     """X, roi, scales, sizes: sizes of axes that are not resized."""
-    shapes, sizes = at.shapes(0), at.numbers(3)
+    shapes, sizes = at.shapes(0), at.integers(3)
     if shapes is None or sizes is None or not at.changed(0):
         return at.operands
     chosen = at.node.attributes.get("axes")

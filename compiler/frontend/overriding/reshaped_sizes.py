@@ -131,8 +131,8 @@ def _home(old: _Span, spans: Sequence[_Span], free: Sequence[int], literals: Seq
     """
     same = [axis for axis in free if spans[axis] == old]
     within = [axis for axis in literals if old.begin <= spans[axis].begin and spans[axis].end <= old.end]
-    around = [axis for axis in free if spans[axis].begin <= old.begin and old.end <= spans[axis].end]
-    return next((axes[0] for axes in (same, within, around) if axes), None)
+    enclosing = [axis for axis in free if spans[axis].begin <= old.begin and old.end <= spans[axis].end]
+    return next((axes[0] for axes in (same, within, enclosing) if axes), None)
 
 
 def _point(axis: int, old: Dim, old_spans: Sequence[_Span], merged: Merged) -> int:
@@ -154,9 +154,9 @@ def _home_of_batch(
     point = _point(axis, old, old_spans, merged)
     units = [at for at in free if spans[at] == _Span(point, point)]
     same = [at for at in free if spans[at] == old_spans[axis]]
-    around = [at for at in free if spans[at].begin < point < spans[at].end]
-    if units or same or around:
-        return axis if axis in units else (*units, *same, *around)[0]
+    enclosing = [at for at in free if spans[at].begin < point < spans[at].end]
+    if units or same or enclosing:
+        return axis if axis in units else (*units, *same, *enclosing)[0]
     outer = [at for at in free if spans[at].begin < spans[at].end == point]
     inner = [at for at in free if point == spans[at].begin < spans[at].end]
     behind = [span.end for span in old_spans if point == span.begin < span.end]

@@ -20,10 +20,10 @@ def fail_at(code: str, message: str, text: str, offset: int, rule: str) -> NoRet
     line, column = text.count("\n", 0, start) + 1, offset - start + 1
     first = max(start, offset - _SHOWN // 2)
     shown = text[first : first + _SHOWN].split("\n", 1)[0]
-    found = error(
+    failure = error(
         code, f"line {line}, column {column}: {message[:_SAID]}", values=[shown] if shown.strip() else (), rule=rule
     )
-    raise model_error([found])
+    raise model_error([failure])
 
 
 class TextCursor:
@@ -74,8 +74,8 @@ class TextCursor:
         return "" if match is None else match.group()
 
     def match(self, pattern: re.Pattern[str], what: str) -> str:
-        found = self.peek(pattern)
-        if not found:
+        matched = self.peek(pattern)
+        if not matched:
             self.fail(f"expected {what}{self.instead()}")
-        self.offset += len(found)
-        return found
+        self.offset += len(matched)
+        return matched

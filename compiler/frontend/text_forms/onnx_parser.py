@@ -34,7 +34,7 @@ __all__ = ["parse_syntax"]
 AttributeValue = int | float | bytes | TensorProto | TypeProto | GraphProto
 
 _ELEMENTS = {whole: single for single, whole in LIST_TYPES.items()}
-_NAMES = {number: name for name, number in ATTRIBUTE_TYPES.items()}
+_NAMES = {code: name for name, code in ATTRIBUTE_TYPES.items()}
 
 
 def parse_syntax(text: str) -> tuple[ModelProto, int]:
@@ -208,19 +208,19 @@ class _ModelParser(ValueParser):
         self.expect("=")
         start = self.start()
         if self.takes("@"):
-            attribute.ref_attr_name, found = self.name(), type
+            attribute.ref_attr_name, kind = self.name(), type
         elif self.sees("["):
-            found = self._list(attribute, type, start)
+            kind = self._list(attribute, type, start)
         else:
-            found, value = self._single(type)
+            kind, value = self._single(type)
             if isinstance(value, int | float | bytes):
-                setattr(attribute, ATTRIBUTE_FIELDS[found], value)
+                setattr(attribute, ATTRIBUTE_FIELDS[kind], value)
             else:
-                getattr(attribute, ATTRIBUTE_FIELDS[found]).CopyFrom(value)
-        if type and found != type:
-            self.fail(f"the attribute is of type {_NAMES[type]}, and its value of type {_NAMES[found]}", start)
-        if found:
-            attribute.type = found
+                getattr(attribute, ATTRIBUTE_FIELDS[kind]).CopyFrom(value)
+        if type and kind != type:
+            self.fail(f"the attribute is of type {_NAMES[type]}, and its value of type {_NAMES[kind]}", start)
+        if kind:
+            attribute.type = kind
 
     def _attribute_type(self) -> AttributeType:
         start = self.start()
@@ -237,9 +237,9 @@ class _ModelParser(ValueParser):
         kinds = {kind for kind, _ in values}
         if len(kinds) > 1:
             self.fail(f"the list has elements of types {' and '.join(_NAMES[kind] for kind in sorted(kinds))}", start)
-        found = LIST_TYPES[kinds.pop()] if values else type
-        getattr(attribute, ATTRIBUTE_FIELDS[found]).extend(value for _, value in values)
-        return found
+        actual = LIST_TYPES[kinds.pop()] if values else type
+        getattr(attribute, ATTRIBUTE_FIELDS[actual]).extend(value for _, value in values)
+        return actual
 
     def _single(self, expected: AttributeType) -> tuple[AttributeType, AttributeValue]:
         """The type of attribute that a value is, and the value; an integer is a float where one is expected."""

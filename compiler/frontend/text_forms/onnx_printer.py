@@ -35,7 +35,7 @@ from onnxc.compiler.frontend.text_forms.syntax import (
 __all__ = ["print_syntax"]
 
 _INDENT = "   "
-_NAMES = {number: name for name, number in ATTRIBUTE_TYPES.items()}
+_NAMES = {code: name for name, code in ATTRIBUTE_TYPES.items()}
 
 
 def print_syntax(model: ModelProto) -> str:
@@ -102,8 +102,8 @@ def _shaped(type: TypeProto.Tensor | TypeProto.SparseTensor) -> str:
     return element + (_listed("[", map(_size, type.shape.dim), "]") if type.shape.dim else "")
 
 
-def _element(number: int) -> str:
-    return ELEMENT_TYPES[number].name if number in ELEMENT_TYPES else "float"
+def _element(code: int) -> str:
+    return ELEMENT_TYPES[code].name if code in ELEMENT_TYPES else "float"
 
 
 def _size(size: TensorShapeProto.Dimension) -> str:

@@ -15,7 +15,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     ValueInfoProto,
 )
 from onnxc.compiler.frontend.text_forms.cursor import TextCursor
-from onnxc.compiler.frontend.text_forms.syntax import ELEMENT_NUMBERS, PLAIN, RULE, TYPE_WORDS
+from onnxc.compiler.frontend.text_forms.syntax import ELEMENT_CODES, PLAIN, RULE, TYPE_WORDS
 
 __all__ = ["INTEGER", "NUMBER", "ValueParser", "as_float"]
 
@@ -90,8 +90,8 @@ class ValueParser(TextCursor):
             self.fail(f"types are nested more than {_NESTED_TYPES} deep", start, "nesting-too-deep")
         word = self.match(PLAIN, "a type")
         made = TypeProto()
-        if word in ELEMENT_NUMBERS:
-            self._shaped(made.tensor_type, ELEMENT_NUMBERS[word])
+        if word in ELEMENT_CODES:
+            self._shaped(made.tensor_type, ELEMENT_CODES[word])
             return made
         if word not in TYPE_WORDS:
             self.fail(f"{word} is no type", start)
@@ -114,13 +114,13 @@ class ValueParser(TextCursor):
     def _element_type(self) -> int:
         start = self.start()
         word = self.match(PLAIN, "an element type")
-        if word not in ELEMENT_NUMBERS:
+        if word not in ELEMENT_CODES:
             self.fail(f"{word} is no element type", start)
-        return ELEMENT_NUMBERS[word]
+        return ELEMENT_CODES[word]
 
-    def _shaped(self, made: TypeProto.Tensor | TypeProto.SparseTensor, number: int) -> None:
+    def _shaped(self, made: TypeProto.Tensor | TypeProto.SparseTensor, code: int) -> None:
         """A tensor: of no axis without brackets, of unknown rank with empty ones."""
-        made.elem_type = number
+        made.elem_type = code
         if not self.sees("["):
             made.shape.SetInParent()
         else:

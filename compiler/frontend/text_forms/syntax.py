@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 
 __all__ = [
     "ATTRIBUTE_TYPES",
-    "ELEMENT_NUMBERS",
+    "ELEMENT_CODES",
     "FLOAT_WORD",
     "FUNCTION_HEADER",
     "LIST_TYPES",
@@ -31,9 +31,9 @@ PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FLOAT_WORD = re.compile(r"(?:inf|infinity|nan)\Z", re.IGNORECASE)
 """The words that are numbers where a number may be."""
 
-ELEMENT_NUMBERS: Mapping[str, int] = {element.name: number for number, element in ELEMENT_TYPES.items()}
+ELEMENT_CODES: Mapping[str, int] = {element.name: code for code, element in ELEMENT_TYPES.items()}
 
-TYPE_WORDS = frozenset((*ELEMENT_NUMBERS, "seq", "map", "optional", "sparse_tensor", "opaque"))
+TYPE_WORDS = frozenset((*ELEMENT_CODES, "seq", "map", "optional", "sparse_tensor", "opaque"))
 """The words that begin a type: as the name of a value they need quotes."""
 
 LIST_TYPES: Mapping[AttributeType, AttributeType] = {

@@ -26,17 +26,17 @@ def _findings(program: Program, variables: Mapping[str, Variable]) -> Iterator[D
     types = {value.name: value.type for value in infer_types(program.model).values if value.path == "main"}
     for update in program.updates:
         # What nodes of operators of others give has no type.
-        variable, found = variables[update.key], types.get(update.output)
-        if found is not None and not _may_be(found, variable.type):
-            message = f'"{variable.name}" is {variable.type}, and the binding assigns "{update.output}" to it: {found}'
+        variable, actual = variables[update.key], types.get(update.output)
+        if actual is not None and not _may_be(actual, variable.type):
+            message = f'"{variable.name}" is {variable.type}, and the binding assigns "{update.output}" to it: {actual}'
             yield error("training-binding-type", message, Location(update.path), rule="ONNX IR, TrainingInfoProto")
 
 
-def _may_be(found: Type, wanted: TensorType) -> bool:
+def _may_be(actual: Type, wanted: TensorType) -> bool:
     """Whether the types agree as far as they are decided; what only data decides is checked when it is there."""
-    if not isinstance(found, TensorType) or found.dtype != wanted.dtype:
+    if not isinstance(actual, TensorType) or actual.dtype != wanted.dtype:
         return False
-    if found.shape is None:
+    if actual.shape is None:
         return True
-    pairs = zip(found.shape, wanted.known_shape, strict=False)
-    return found.rank == wanted.rank and all(size == known for size, known in pairs if isinstance(size, int))
+    pairs = zip(actual.shape, wanted.known_shape, strict=False)
+    return actual.rank == wanted.rank and all(size == known for size, known in pairs if isinstance(size, int))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, TensorProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.training.programs import Variable
@@ -24,7 +24,7 @@ def with_values(source: LoadedModel, values: Sequence[tuple[Variable, np.ndarray
         graph = model.graph if variable.owner is None else model.training_info[variable.owner].algorithm
         tensor = _initializer(graph, variable)
         tensor.dims.extend(value.shape)
-        tensor.data_type = number_of(variable.tensor.dtype)
+        tensor.data_type = code_of(variable.tensor.dtype)
         if value.size:
             tensor.raw_data = secrets.token_bytes(24)
             lifted[tensor.raw_data] = value.reshape(-1).view(np.uint8).data

@@ -7,7 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from onnxc.compiler.diagnostics import Location, error, model_error
-from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, number_of
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, NodeProto, TensorProto, TypeProto
 from onnxc.compiler.frontend.schemas import Default, Schema
@@ -107,7 +107,7 @@ class Change:
         value = self.given(name)
         return value if isinstance(value, str) else ""
 
-    def number(self, name: str, default: float) -> float:
+    def real(self, name: str, default: float) -> float:
         value = self.given(name)
         return value if isinstance(value, int | float) else default
 
@@ -196,7 +196,7 @@ class Change:
     def tensor(self, elements: np.ndarray, hint: str) -> str:
         """The name of a new constant."""
         dtype = dtype_of(elements.dtype)
-        value = TensorProto(data_type=number_of(dtype), dims=elements.shape, raw_data=elements.tobytes())
+        value = TensorProto(data_type=code_of(dtype), dims=elements.shape, raw_data=elements.tobytes())
         return self.constant_of(value, hint)
 
     def constant_of(self, value: TensorProto, hint: str) -> str:

@@ -97,7 +97,7 @@ def _scores(at: Steps, q: _Heads, k: _Heads) -> tuple[str, str, list[str]]:
     queries, keys = at("Mul", q.name, at.scalar(copysign(root, scale))), at("Mul", turned, at.scalar(root))
     stages = [at("MatMul", queries, keys)]
     at.declare(stages[0], change.element(0), ("", q.heads, q.length, k.length))
-    softcap, bias = change.number("softcap", 0.0), _bias(at, q, k)
+    softcap, bias = change.real("softcap", 0.0), _bias(at, q, k)
     capped = at("Mul", at("Tanh", at("Div", stages[0], at.scalar(softcap))), at.scalar(softcap)) if softcap else ""
     stages.append(capped or stages[0])
     stages.append(at("Add", stages[1], bias) if bias else stages[1])

@@ -55,19 +55,19 @@ def _hard_swish(change: Change) -> None:
 def _swish(change: Change) -> None:
     """x σ(α x)"""
     at, x = Steps(change), change.input(0)
-    at.become("Mul", x, at("Sigmoid", at("Mul", x, at.scalar(change.number("alpha", 1.0)))))
+    at.become("Mul", x, at("Sigmoid", at("Mul", x, at.scalar(change.real("alpha", 1.0)))))
 
 
 def _swiglu(change: Change) -> None:
     """a σ(α a) b"""
     at, gate = Steps(change), change.input(0)
-    bent = at("Sigmoid", at("Mul", gate, at.scalar(change.number("alpha", 1.0))))
+    bent = at("Sigmoid", at("Mul", gate, at.scalar(change.real("alpha", 1.0))))
     at.become("Mul", at("Mul", gate, bent), change.input(1))
 
 
 def _celu(change: Change) -> None:
     """α elu(x / α)"""
-    at, alpha = Steps(change), change.number("alpha", 1.0)
+    at, alpha = Steps(change), change.real("alpha", 1.0)
     curve = at("Elu", at("Div", change.input(0), at.scalar(alpha)), alpha=1.0)
     at.become("Mul", curve, at.scalar(alpha))
 
@@ -75,7 +75,7 @@ def _celu(change: Change) -> None:
 def _thresholded_relu(change: Change) -> None:
     """x where it is above α, else 0"""
     at, x = Steps(change), change.input(0)
-    above = at("Greater", x, at.scalar(change.number("alpha", 1.0)))
+    above = at("Greater", x, at.scalar(change.real("alpha", 1.0)))
     at.become("Where", above, x, at.scalar(0))
 
 
@@ -114,7 +114,7 @@ def _trailing(change: Change) -> list[int]:
 def _layer_normalization(change: Change) -> None:
     at, element = Steps(change), change.element(0)
     x = _stashed(at)
-    normal, mean, divisor = _standardized(at, x, _trailing(change), change.number("epsilon", 1e-5))
+    normal, mean, divisor = _standardized(at, x, _trailing(change), change.real("epsilon", 1e-5))
     at.give(1, mean)
     if change.uses_output(2):
         at.give(2, at("Reciprocal", divisor))
@@ -129,7 +129,7 @@ def _layer_normalization(change: Change) -> None:
 def _rms_normalization(change: Change) -> None:
     """x / √(mean of x² + ε) scale"""
     at = Steps(change)
-    x, epsilon = _stashed(at), change.number("epsilon", 1e-5)
+    x, epsilon = _stashed(at), change.real("epsilon", 1e-5)
     squares = at.over("ReduceMean", at("Mul", x, x), _trailing(change), keepdims=1)
     normal = at("Div", x, at("Sqrt", at("Add", squares, _of_type(at, epsilon, x))))
     if not change.element(1):
@@ -142,7 +142,7 @@ def group_normalization(change: Change) -> None:
     at, element, rank = Steps(change), change.element(0), change.rank(0)
     grouped = at("Reshape", _stashed(at), at.integers(0, change.integer("num_groups"), -1))
     at.declare(grouped, change.integer("stash_type", TensorProto.FLOAT), ("", change.integer("num_groups"), ""))
-    normal, _, _ = _standardized(at, grouped, [2], change.number("epsilon", 1e-5))
+    normal, _, _ = _standardized(at, grouped, [2], change.real("epsilon", 1e-5))
     normal, shape = at.cast(normal, element), at("Shape", change.input(0))
     if change.before.since_version >= 21:
         normal = at("Reshape", normal, shape)

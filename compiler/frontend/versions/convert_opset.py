@@ -95,10 +95,10 @@ class _Converter:
         self.functions, self.target, self.values = functions, target, values
         self.has_initializers = has_initializers
 
-    def graph(self, graph: GraphProto, typed: GraphProto, opset: int, path: str, around: Values) -> None:
+    def graph(self, graph: GraphProto, typed: GraphProto, opset: int, path: str, outer: Values) -> None:
         """Converts the nodes of a graph, and of those in it."""
         made: list[TensorProto] = []
-        values = around.inner(made if self.has_initializers else None)
+        values = outer.inner(made if self.has_initializers else None)
         inputs = {info.name for info in graph.input}
         for name in all_names(graph):
             values.constants.pop(name, None)

@@ -84,7 +84,7 @@ def _batch_normalization_14(change: Change) -> None:
 
 
 def _cast_6(change: Change) -> None:
-    names = {number: name for name, number in TensorProto.DataType.items()}
+    names = {code: name for name, code in TensorProto.DataType.items()}
     change.set("to", names.get(change.integer("to"), "UNDEFINED"))
 
 

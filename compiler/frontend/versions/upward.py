@@ -69,16 +69,16 @@ def _dropout_10(change: Change) -> None:
 
 def _dropout_12(change: Change) -> None:
     # ratio is a tensor of any float type; f32 holds what the attribute did.
-    change.set_input(1, change.tensor(np.array(change.number("ratio", 0.5), np.float32), "ratio"))
+    change.set_input(1, change.tensor(np.array(change.real("ratio", 0.5), np.float32), "ratio"))
     change.drop("ratio")
 
 
 def _cast_6(change: Change) -> None:
     name = change.text("to").upper()
-    numbers = dict(TensorProto.DataType.items())
-    if name not in numbers:
+    codes = dict(TensorProto.DataType.items())
+    if name not in codes:
         change.fail(f"to is {name!r}, which is no type")
-    change.set("to", numbers[name])
+    change.set("to", codes[name])
 
 
 def _concat_4(change: Change) -> None:
@@ -88,7 +88,7 @@ def _concat_4(change: Change) -> None:
 
 def _clip_11(change: Change) -> None:
     for position, name in ((1, "min"), (2, "max")):
-        scalar_to_input(change, name, position, change.number(name, 0.0))
+        scalar_to_input(change, name, position, change.real(name, 0.0))
 
 
 def _axis_coerced(change: Change) -> None:
@@ -104,7 +104,7 @@ def _axis_coerced(change: Change) -> None:
 
 
 def _whole_p(change: Change) -> None:
-    p = change.number("p", 2.0)
+    p = change.real("p", 2.0)
     if p != int(p):
         change.fail(f"p is {p}")
     change.set("p", int(p))
@@ -154,7 +154,7 @@ def _pad_2(change: Change) -> None:
 
 def _pad_11(change: Change) -> None:
     integers_to_input(change, "pads", 1)
-    scalar_to_input(change, "value", 2, change.number("value", 0.0))
+    scalar_to_input(change, "value", 2, change.real("value", 0.0))
 
 
 def _axes_to_input(change: Change) -> None:
@@ -225,7 +225,7 @@ def _top_k_10(change: Change) -> None:
 
 
 def _upsample_7(change: Change) -> None:
-    change.set("scales", [1.0, 1.0, change.number("height_scale", 1.0), change.number("width_scale", 1.0)])
+    change.set("scales", [1.0, 1.0, change.real("height_scale", 1.0), change.real("width_scale", 1.0)])
     change.drop("height_scale", "width_scale")
 
 

@@ -19,11 +19,11 @@ def rounds_of_boxes(op: Op, build: Builder) -> tuple[Value, ...]:
     rows = build.gather_nd(corners, build.unsqueeze(order, (3,)), 1)
     kept = _suppressed(rows, kept, threshold, build)
     position = build.scan_axis(build.cast(kept, I64), "sum", 2, exclusive=True)
-    place = build.min(build.select(kept, position, build.size(count)), build.size(count))
+    target = build.min(build.select(kept, position, build.size(count)), build.size(count))
     start = build.full((*scores.shape[:2], count + 1), -1, I64)
     # What stays beyond the count, or does not stay, goes behind the end; the order of these is of no matter.
-    placed = build.scatter_along(start, place, order, 2, "set")
-    return (build.slice(placed, (0, 0, 0), (*scores.shape[:2], count)),)
+    scattered = build.scatter_along(start, target, order, 2, "set")
+    return (build.slice(scattered, (0, 0, 0), (*scores.shape[:2], count)),)
 
 
 def _suppressed(boxes: Value, kept: Value, threshold: Value, build: Builder) -> Value:

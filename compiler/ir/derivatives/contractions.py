@@ -184,8 +184,8 @@ def _product_with_patches(gradient: Value, x: Value, shape: _Convolution, build:
     rows = build.with_shape(patches, (x.shape[0], *shape.positions, product(taps), shape.groups, each))
     grouped = build.with_shape(gradient, (x.shape[0], shape.groups, floordiv(filters, shape.groups), *shape.positions))
     positions = _POSITION_LETTERS[:rank]
-    found = build.dot(grouped, rows, f"ngo{positions},n{positions}tgc->gotc")
-    split = build.with_shape(found, (filters, *taps, each))
+    result = build.dot(grouped, rows, f"ngo{positions},n{positions}tgc->gotc")
+    split = build.with_shape(result, (filters, *taps, each))
     return build.transpose(split, (0, split.rank - 1, *range(rank, 0, -1)))
 
 

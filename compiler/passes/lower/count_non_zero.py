@@ -24,8 +24,8 @@ def counted(op: Op, build: Rewriter) -> Outcome:
     build.op("bind_sizes", [build.reduce(ones, "sum", [0], keepdims=True)], {"symbols": (name,)})
     count = Size.symbol(name)
     # What is zero goes behind the end.
-    places = build.select(hits, build.scan_axis(ones, "sum", 0, exclusive=True), build.size(count))
-    indices = build.scatter_along(build.full((count + 1,), 0, I64), places, build.iota((elements,), 0, I64), 0, "set")
+    targets = build.select(hits, build.scan_axis(ones, "sum", 0, exclusive=True), build.size(count))
+    indices = build.scatter_along(build.full((count + 1,), 0, I64), targets, build.iota((elements,), 0, I64), 0, "set")
     return (_coordinates(build.slice(indices, (0,), (count,)), x, build),)
 
 

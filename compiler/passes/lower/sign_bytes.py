@@ -72,7 +72,7 @@ def _less_offset(value: Value) -> Value | None:
     return None if widened is None or widened.operands[0].dtype != I8 else widened.result
 
 
-def _by_splat(value: Value, name: str, number: float) -> Value | None:
-    """The operand of an op of two whose other operand is `number` everywhere."""
+def _by_splat(value: Value, name: str, splat: float) -> Value | None:
+    """The operand of an op of two whose other operand is `splat` everywhere."""
     op = made_by(value, name)
-    return op.operands[0] if op is not None and splat_of(op.operands[1]) == number else None
+    return op.operands[0] if op is not None and splat_of(op.operands[1]) == splat else None

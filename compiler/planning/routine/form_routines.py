@@ -154,10 +154,10 @@ def _routine(
 
 def _constants(run: Sequence[PlanStep]) -> Iterator[Value]:
     """What steps other than launches read and is known beforehand, each once."""
-    found: dict[Value, None] = {}
+    constants: dict[Value, None] = {}
     for step in walk_steps(run):
         if isinstance(step, OpStep):
-            found.update(dict.fromkeys(step.op.operands))
+            constants.update(dict.fromkeys(step.op.operands))
             for inner in regions_of(step):
-                found.update(dict.fromkeys(inner.block.results))
-    return (value for value in found if is_constant(value))
+                constants.update(dict.fromkeys(inner.block.results))
+    return (value for value in constants if is_constant(value))

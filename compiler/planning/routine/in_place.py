@@ -18,15 +18,15 @@ def updated_parameters(step: Loop, kernels: Sequence[Kernel]) -> dict[Value, Val
     Nothing else reads the parameter behind the segment that writes the result, and nothing before it hands it on.
     """
     block = step.body.block
-    found = {}
+    updated = {}
     for parameter, result in zip(block.parameters[1:], block.results[1 : 1 + step.carried], strict=False):
         readers = [inner for inner in step.body.steps if parameter in values_read(inner)]
         is_alone = parameter not in block.results and block.results.count(result) == 1
         if not readers or not is_alone or parameter.tensor.known_shape != result.tensor.known_shape:
             continue
         if all(isinstance(reader, Segment) for reader in readers) and _updates(readers[-1], parameter, result, kernels):
-            found[result] = parameter
-    return found
+            updated[result] = parameter
+    return updated
 
 
 def _updates(segment: object, parameter: Value, result: Value, kernels: Sequence[Kernel]) -> bool:

@@ -89,10 +89,10 @@ def _costs(op: Op, shards: int) -> Mapping[Division, int]:
     # In a ring each of n devices receives (n - 1) / n of a result that is gathered, and twice that of one summed.
     gathered = result * (shards - 1) // shards
     assert isinstance(held, int), op
-    found: dict[Division, int] = {"whole": held, "columns": -(-held // shards) + EXCHANGE_COST * gathered}
+    costs: dict[Division, int] = {"whole": held, "columns": -(-held // shards) + EXCHANGE_COST * gathered}
     if not _is_lookup(op) and is_divisible(op.operands[0].shape[-1], shards):
-        found["rows"] = held // shards + EXCHANGE_COST * 2 * gathered
-    return found
+        costs["rows"] = held // shards + EXCHANGE_COST * 2 * gathered
+    return costs
 
 
 def _is_lookup(op: Op) -> bool:

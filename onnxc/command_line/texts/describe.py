@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from onnxc.command_line.report import report_parts
-from onnxc.command_line.texts.tables import facts_table, json_text, number, table
+from onnxc.command_line.texts.tables import facts_table, formatted, json_text, table
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, Tensor
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
@@ -47,7 +47,7 @@ def hints_table(hints: Sequence[QuantizationHint]) -> Table:
     made = table("annotated", "scale", "zero point", "type", "from", "to")
     for hint in hints:
         name = hint.name if hint.path == "main" else f"{hint.path}: {hint.name}"
-        span = ["" if end is None else number(end) for end in (hint.low, hint.high)]
+        span = ["" if end is None else formatted(end) for end in (hint.low, hint.high)]
         made.add_row(name, hint.scale, hint.zero_point, "" if hint.quantized is None else str(hint.quantized), *span)
     return made
 

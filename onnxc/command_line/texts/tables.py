@@ -8,7 +8,7 @@ from rich.text import Text
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["arrays_table", "bytes_text", "facts_table", "json_text", "number", "plain", "seconds_text", "table"]
+__all__ = ["arrays_table", "bytes_text", "facts_table", "formatted", "json_text", "plain", "seconds_text", "table"]
 
 SHOWN_ELEMENTS = 6
 _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
@@ -51,7 +51,7 @@ def lines(items: Iterable[tuple[str, JsonValue]], indent: str) -> Iterator[str]:
         yield f"{indent}{name}\n{json_text(value, indent + '  ')}" if nested else f"{indent}{name}: {value}"
 
 
-def number(value: object) -> str:
+def formatted(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
 
 
@@ -67,11 +67,11 @@ def arrays_table(arrays: Mapping[str, object]) -> Table:
 
 def array_cells(array: np.ndarray) -> tuple[str, str, str, str]:
     kind = f"{array.dtype}{list(array.shape)}"
-    first = ", ".join(number(element) for element in array.reshape(-1)[:SHOWN_ELEMENTS])
+    first = ", ".join(formatted(element) for element in array.reshape(-1)[:SHOWN_ELEMENTS])
     elements = first + (", ..." if array.size > SHOWN_ELEMENTS else "")
     if array.size == 0 or array.dtype.kind not in "iuf":
         return kind, "", "", elements
-    return kind, number(array.min()), number(array.max()), elements
+    return kind, formatted(array.min()), formatted(array.max()), elements
 
 
 def seconds_text(seconds: float) -> str:

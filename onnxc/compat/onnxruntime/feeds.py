@@ -7,7 +7,7 @@ import numpy as np
 from onnxc.compat.onnxruntime.node_args import NodeArg, tensor_text
 from onnxc.compat.onnxruntime.ort_values import OrtValue
 from onnxc.compat.onnxruntime.status import InvalidArgument
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.ir.dtypes import dtype_of
 
 __all__ = ["expect_outputs", "expect_required", "imported_feed"]
@@ -66,7 +66,7 @@ def _expect_type(array: np.ndarray, arg: NodeArg) -> None:
         # Texts, or what the runtime will refuse.
         return
     try:
-        came = tensor_text(number_of(dtype_of(array.dtype.newbyteorder("="))))
+        came = tensor_text(code_of(dtype_of(array.dtype.newbyteorder("="))))
     except KeyError:
         came = str(array.dtype)
     if came != arg.type:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnxc.compiler.frontend.about import free_text
-from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, number_of
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto, ValueInfoProto
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, Type
@@ -68,9 +68,9 @@ def inferred_arg(name: str, type: Type, symbols: Collection[str]) -> NodeArg:
     return NodeArg(name, _text(type), [_size(dim, symbols) for dim in shape or ()])
 
 
-def tensor_text(number: int) -> str:
+def tensor_text(code: int) -> str:
     """The type of tensors of an element type, by its number in the standard."""
-    return f"tensor({ELEMENT_TYPES[number].name})"
+    return f"tensor({ELEMENT_TYPES[code].name})"
 
 
 def _size(dim: Dim, symbols: Collection[str]) -> Size:
@@ -113,9 +113,9 @@ def _text(type: Type) -> str:
         case OptionalType():
             return f"optional({_text(type.element)})"
         case MapType():
-            return f"map({ELEMENT_TYPES[number_of(type.key)].name},{_text(type.value)})"
+            return f"map({ELEMENT_TYPES[code_of(type.key)].name},{_text(type.value)})"
         case SparseTensorType():
-            return f"sparse_{tensor_text(number_of(type.dtype))}"
+            return f"sparse_{tensor_text(code_of(type.dtype))}"
         case ShapedType():
-            return tensor_text(number_of(type.dtype))
+            return tensor_text(code_of(type.dtype))
     raise AssertionError(type)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from onnxc.compat.onnxruntime.node_args import tensor_text
 from onnxc.compat.onnxruntime.status import NotImplemented as NotSupported
-from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, number_of
+from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.ir.dtypes import dtype_of
 
 __all__ = [
@@ -155,7 +155,7 @@ class OrtValue:
 
     def element_type(self) -> int:
         """The number that ONNX gives the element type."""
-        return number_of(dtype_of(self._tensor().dtype)) if self._tensor().dtype != object else _STRING
+        return code_of(dtype_of(self._tensor().dtype)) if self._tensor().dtype != object else _STRING
 
     def data_type(self) -> str:
         """As "tensor(float)"; of sequences the type of the first element."""

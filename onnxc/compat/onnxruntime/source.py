@@ -8,7 +8,7 @@ from onnxc.compat.onnxruntime.options import SessionOptions
 from onnxc.compat.onnxruntime.status import Fail, InvalidArgument
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.custom.registered import operators_with
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.infer import InferredTypes, infer_types
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.read import read_model
@@ -92,8 +92,6 @@ def _with_initializers(model: ModelProto, options: SessionOptions) -> ModelProto
             raise InvalidArgument(f"there is no initializer {name!r} to replace")
         array = value.numpy()
         by_name[name].CopyFrom(
-            TensorProto(
-                name=name, data_type=number_of(dtype_of(array.dtype)), dims=array.shape, raw_data=array.tobytes()
-            )
+            TensorProto(name=name, data_type=code_of(dtype_of(array.dtype)), dims=array.shape, raw_data=array.tobytes())
         )
     return model

@@ -18,67 +18,67 @@ __all__ = [
 class Status(Exception):
     """The base of these exceptions; `str()` begins as ONNX Runtime's does, with a number and a word."""
 
-    number, word = 0, "OK"
+    code, word = 0, "OK"
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"[ONNXRuntimeError] : {self.number} : {self.word} : {message}")
+        super().__init__(f"[ONNXRuntimeError] : {self.code} : {self.word} : {message}")
         self.message = message
 
 
 class Fail(Status):
-    number, word = 1, "FAIL"
+    code, word = 1, "FAIL"
 
 
 class InvalidArgument(Status):
-    number, word = 2, "INVALID_ARGUMENT"
+    code, word = 2, "INVALID_ARGUMENT"
 
 
 class NoSuchFile(Status):
-    number, word = 3, "NO_SUCHFILE"
+    code, word = 3, "NO_SUCHFILE"
 
 
 class NoModel(Status):
-    number, word = 4, "NO_MODEL"
+    code, word = 4, "NO_MODEL"
 
 
 class EngineError(Status):
-    number, word = 5, "ENGINE_ERROR"
+    code, word = 5, "ENGINE_ERROR"
 
 
 class RuntimeException(Status):
-    number, word = 6, "RUNTIME_EXCEPTION"
+    code, word = 6, "RUNTIME_EXCEPTION"
 
 
 class InvalidProtobuf(Status):
-    number, word = 7, "INVALID_PROTOBUF"
+    code, word = 7, "INVALID_PROTOBUF"
 
 
 class ModelLoaded(Status):
-    number, word = 8, "MODEL_LOADED"
+    code, word = 8, "MODEL_LOADED"
 
 
 class NotImplemented(Status):
-    number, word = 9, "NOT_IMPLEMENTED"
+    code, word = 9, "NOT_IMPLEMENTED"
 
 
 class InvalidGraph(Status):
-    number, word = 10, "INVALID_GRAPH"
+    code, word = 10, "INVALID_GRAPH"
 
 
 class EPFail(Status):
-    number, word = 11, "EP_FAIL"
+    code, word = 11, "EP_FAIL"
 
 
 class ModelLoadCanceled(Status):
-    number, word = 12, "MODEL_LOAD_CANCELED"
+    code, word = 12, "MODEL_LOAD_CANCELED"
 
 
 class ModelRequiresCompilation(Status):
-    number, word = 13, "MODEL_REQUIRES_COMPILATION"
+    code, word = 13, "MODEL_REQUIRES_COMPILATION"
 
 
 class NotFound(Status):
-    number, word = 14, "NOT_FOUND"
+    code, word = 14, "NOT_FOUND"
 
 
 # The first row that fits says what an error becomes while a model is opened; codes before classes.

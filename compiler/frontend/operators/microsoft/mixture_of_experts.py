@@ -95,33 +95,33 @@ def _routing(tokens: Dim, node: Node, ir: Builder) -> Value:
 
 
 def _layer(
-    number: int, shape: tuple[Dim | None, ...], node: Node, weights_of: _WeightsOf, ir: Builder
+    ordinal: int, shape: tuple[Dim | None, ...], node: Node, weights_of: _WeightsOf, ir: Builder
 ) -> _Layer | None:
-    name = f"fc{number}_experts_weights"
-    weights, bias = weights_of(number, node, ir), node.optional(f"fc{number}_experts_bias")
+    name = f"fc{ordinal}_experts_weights"
+    weights, bias = weights_of(ordinal, node, ir), node.optional(f"fc{ordinal}_experts_bias")
     if weights is None:
         return None
     weights = of_shape(weights, shape, name, node, ir, CODE)
     if bias is not None:
-        bias = widened(of_shape(bias, weights.shape[:2], f"fc{number}_experts_bias", node, ir, CODE), ir)
+        bias = widened(of_shape(bias, weights.shape[:2], f"fc{ordinal}_experts_bias", node, ir, CODE), ir)
     return _Layer(weights, bias)
 
 
-def _plain(number: int, node: Node, ir: Builder) -> Value | None:
-    weights = node.optional(f"fc{number}_experts_weights")
+def _plain(ordinal: int, node: Node, ir: Builder) -> Value | None:
+    weights = node.optional(f"fc{ordinal}_experts_weights")
     return None if weights is None else widened(weights, ir)
 
 
-def _dequantized(number: int, node: Node, ir: Builder) -> Value | None:
+def _dequantized(ordinal: int, node: Node, ir: Builder) -> Value | None:
     """f32[E, O, I]"""
-    weights, zeros = node.optional(f"fc{number}_experts_weights"), node.optional(f"fc{number}_zero_points")
+    weights, zeros = node.optional(f"fc{ordinal}_experts_weights"), node.optional(f"fc{ordinal}_zero_points")
     if weights is None:
         return None
-    bits = node.int(f"fc{number}_expert_weight_bits", 0) or node.int("expert_weight_bits")
+    bits = node.int(f"fc{ordinal}_expert_weight_bits", 0) or node.int("expert_weight_bits")
     if bits not in (2, 4, 8):
         node.unsupported(f"expert_weight_bits is {bits}, and elements of 2, 4 and 8 bits are known")
     elements = ir.cast(unpacked(weights, bits, ir), F32)
-    scales = widened(node.input(f"fc{number}_scales"), ir)
+    scales = widened(node.input(f"fc{ordinal}_scales"), ir)
     # Packed along the blocks of a row, or where there are none along the rows.
     shift = ir.full(scales.shape, 1 << bits - 1, F32)
     if zeros is not None:
@@ -138,7 +138,7 @@ def _dequantized(number: int, node: Node, ir: Builder) -> Value | None:
 def _entering(rows: Value, experts: Dim, node: Node, weights_of: _WeightsOf, ir: Builder) -> Value:
     """f32[E, T, F]: what fc2 is applied to"""
     shape = (experts, None, rows.shape[1])
-    first, third = (_layer(number, shape, node, weights_of, ir) for number in (1, 3))
+    first, third = (_layer(ordinal, shape, node, weights_of, ir) for ordinal in (1, 3))
     if first is None:
         node.fail("missing-input", "the weights of fc1 are left out", rule=f"ONNX Runtime {node.operator}, inputs")
     y = first.of(rows, "ti,eoi->eto", ir)

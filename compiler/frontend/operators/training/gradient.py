@@ -44,7 +44,7 @@ def _differentiable(name: str, value: Value, node: Node) -> Value:
 
 def _expect_function(names: Sequence[str], xs: Sequence[str], target: str, node: Node) -> None:
     """Errors where the attributes do not say which function it is, or the node not where to take the gradient."""
-    graphs = node.lower_subgraph.around
+    graphs = node.lower_subgraph.enclosing
     for name in (*names, target):
         if not graphs.defines(name):
             node.fail("undefined-name", f'"{name}" is no value of the graphs around', rule=f"{RULE}, attributes")

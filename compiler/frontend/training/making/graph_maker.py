@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, TensorProto, TypeProto, ValueInfoProto
 from onnxc.compiler.ir.dtypes import dtype_of
@@ -74,7 +74,7 @@ def _tensor_type(element_type: int, shape: Sequence[int]) -> TypeProto:
 
 
 def _tensor(name: str, value: np.ndarray) -> TensorProto:
-    element_type = number_of(dtype_of(value.dtype))
+    element_type = code_of(dtype_of(value.dtype))
     return TensorProto(name=name, dims=value.shape, data_type=element_type, raw_data=value.tobytes())
 
 

@@ -49,13 +49,13 @@ def initial_values(weights: Sequence[Weight], graph: Graph, spread: str, maker: 
 
 def _readers(graph: Graph) -> dict[str, tuple[GraphNode, int]]:
     """For each name the first node that reads it, here or in a graph within, and as which input."""
-    found: dict[str, tuple[GraphNode, int]] = {}
+    readers: dict[str, tuple[GraphNode, int]] = {}
     for node in graph.nodes:
         for position, name in enumerate(node.inputs):
-            found.setdefault(name, (node, position))
+            readers.setdefault(name, (node, position))
         for inner in node.subgraphs():
-            found = {**_readers(inner), **found}
-    return found
+            readers = {**_readers(inner), **readers}
+    return readers
 
 
 def _initial(weight: Weight, node: GraphNode, position: int, spread: Callable[[Fans], float], maker: GraphMaker) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.frontend.computation import TRAINING, Computation
-from onnxc.compiler.frontend.element_types import number_of
+from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import all_names
 from onnxc.compiler.frontend.graph import Graph, Tensor
@@ -116,7 +116,7 @@ def _weights(graph: Graph, output: str, choices: TrainingChoices) -> tuple[Weigh
     known = {
         name: tensor
         for name, tensor in graph.initializers.items()
-        if name in above and name != output and number_of(tensor.dtype) in _FLOATS
+        if name in above and name != output and code_of(tensor.dtype) in _FLOATS
     }
     names = [name for name, tensor in known.items() if tensor.shape and name not in averages]
     if choices.trainable is not None:
@@ -135,7 +135,7 @@ def _weight(tensor: Tensor, choices: TrainingChoices) -> Weight:
     if OPTIMIZERS[choices.optimizer].operator and tensor.dtype not in (F32, F64):
         message = f'"{tensor.name}" is {tensor}, and {choices.optimizer} is for f32 and f64'
         raise InputError(message, code="training-weights")
-    return Weight(tensor.name, number_of(tensor.dtype), tensor.shape, tensor.dtype.numpy)
+    return Weight(tensor.name, code_of(tensor.dtype), tensor.shape, tensor.dtype.numpy)
 
 
 def _type_of(typed: ModelProto, name: str) -> TypeProto:
