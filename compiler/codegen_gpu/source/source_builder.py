@@ -151,8 +151,8 @@ class SourceBuilder:
         name = self.fresh(prefix)
         self._variables.add(name)
         bounds = f"{start}, {stop}, {step}"
-        numbers = f"tl.range({bounds}, num_stages={stages})" if stages else f"range({bounds})"
-        with self.block(f"for {name} in {numbers}"):
+        counted = f"tl.range({bounds}, num_stages={stages})" if stages else f"range({bounds})"
+        with self.block(f"for {name} in {counted}"):
             yield self.variable(f"{name} + tl.full([], 0, tl.int32)", prefix=prefix)
 
     # Integers
