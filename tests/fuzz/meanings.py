@@ -49,13 +49,17 @@ def convolution_inside(operands: Arrays, attributes: Attributes) -> tuple[np.nda
         return ((finite + added).astype(finite.dtype),)
 
 
-def attention_in_f32(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """As `attention`, where nothing is rounded to 16 bits on the way: a weight may be small, and not yet 0."""
+def attention_scaled_first(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """As `attention`, where queries are scaled before the product, and nothing is rounded to 16 bits on the way.
+
+    A query that a small scale makes 0 is NaN times an infinite key; a weight may be small, and not yet 0.
+    """
     q, k, v, *masks = operands
-    if q.dtype.itemsize != 2:
-        return MEANING["attention"](operands, attributes)
-    (result,) = MEANING["attention"]([*(operand.astype(np.float32) for operand in (q, k, v)), *masks], attributes)
+    wide = np.float32 if q.dtype.itemsize == 2 else q.dtype
     with np.errstate(all="ignore"):
+        scaled = (q.astype(np.float64) * float(attributes["scale"])).astype(wide)  # type: ignore[arg-type]
+        inside = [scaled, k.astype(wide), v.astype(wide), *masks]
+        (result,) = MEANING["attention"](inside, {**attributes, "scale": 1.0})
         return (result.astype(q.dtype),)
 
 
@@ -87,7 +91,7 @@ MEANING = dict(MEANINGS)
 AS_GOOD: dict[str, Meaning] = {
     "dot": in_double(MEANING["dot"]),
     "convolution": in_double(convolution_inside),
-    "attention": attention_in_f32,
+    "attention": attention_scaled_first,
     "fourier": fourier_otherwise,
     "gelu": gelu_that_cancels,
 }

@@ -9,7 +9,13 @@ import onnxc
 from onnxc.runtime.host.registry import MEANINGS
 from tests.frontend.model_texts import model
 from tests.fuzz.agree import Disagreement, Subject, expect_same_answers
-from tests.fuzz.meanings import as_good_meanings, convolution_inside, fourier_otherwise, gelu_that_cancels
+from tests.fuzz.meanings import (
+    as_good_meanings,
+    attention_scaled_first,
+    convolution_inside,
+    fourier_otherwise,
+    gelu_that_cancels,
+)
 from tests.support.arrays import assert_close, assert_same
 
 inf, nan = np.inf, np.nan
@@ -80,6 +86,15 @@ def test_a_transform_of_what_is_not_finite_is_undecided_and_others_are_not(odd: 
     # Of the last line only the elements before the odd one are read.
     assert_same(other[[0, 2]], fast[[0, 2]])
     assert (np.isfinite(other[1]) != np.isfinite(fast[1])).all()
+
+
+def test_a_query_that_is_scaled_to_zero_meets_an_infinite_key() -> None:
+    q, v = np.full((1, 1, 1, 2), 0.3, np.float32), np.array([[[[1], [3]]]], np.float32)
+    k = np.array([[[[1, 1], [-inf, 1]]]], np.float32)
+    attributes = {"scale": 1e-45, "causal": False, "softcap": 0.0}
+    results = [meaning((q, k, v), attributes)[0] for meaning in (MEANINGS["attention"], attention_scaled_first)]
+    assert_same(results[0], np.array([[[[1]]]], np.float32))
+    assert_same(results[1], np.array([[[[nan]]]], np.float32))
 
 
 @pytest.mark.parametrize("form", ["none", "tanh"])
