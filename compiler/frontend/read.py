@@ -172,7 +172,8 @@ def _outline(data: memoryview, source: object) -> tuple[ModelProto, Mapping[byte
         reason = explain(data)
         if reason.code == "not-a-model" or _impostor(data):
             raise _not_a_model(data, source, str(reason)) from None
-        raise _error(reason.code, f"{_named(source)} cannot be parsed: {reason}") from None
+        advice = "; it may be cut off: copy or download it again" if reason.code == "truncated-model" else ""
+        raise _error(reason.code, f"{_named(source)} cannot be parsed: {reason}{advice}") from None
 
 
 def _parse(data: memoryview) -> ModelProto:

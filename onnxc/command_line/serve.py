@@ -18,8 +18,17 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TOKEN_VARIABLE = "ONNXC_SERVE_TOKEN"
 
 
+def expect_repository(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
+    """The folder of models. Raises click.BadParameter for a file, with the commands that make a folder of it."""
+    if path.is_file():
+        version = f"models/{path.stem}/1"
+        shown = f"mkdir -p {version} && cp {path} {version}/model{path.suffix} && onnxc serve models"
+        raise click.BadParameter(f"{str(path)!r} is a file, not a folder of models: {shown}")
+    return path
+
+
 @click.command("serve")
-@click.argument("repository", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("repository", type=click.Path(exists=True, path_type=Path), callback=expect_repository)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--http-port", type=PORT, default=8000, show_default=True, help="0 for any free one.")
 @click.option("--grpc-port", type=PORT, default=8001, show_default=True)

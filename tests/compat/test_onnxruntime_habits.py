@@ -70,6 +70,7 @@ def test_a_session_says_what_the_model_takes_gives_and_is(ort: ModuleType) -> No
     [
         (None, ["product", "total"]),
         ([], ["product", "total"]),
+        ("", ["product", "total"]),
         (["total"], ["total"]),
         (["total", "product", "total"], ["total", "product", "total"]),
     ],

@@ -71,6 +71,15 @@ def started(repository: Path, *options: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_a_file_in_the_place_of_a_folder_is_said_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "good.onnx"
+    file.write_bytes(b"")
+    result = CliRunner().invoke(main, ["serve", str(file)], terminal_width=1000)
+    assert result.exit_code == 2
+    advice = f"mkdir -p models/good/1 && cp {file} models/good/1/model.onnx && onnxc serve models"
+    assert f"{str(file)!r} is a file, not a folder of models: {advice}" in result.output
+
+
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         status, output = started(tmp_path, "--http-port", str(taken.getsockname()[1]))

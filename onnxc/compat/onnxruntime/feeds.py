@@ -25,9 +25,9 @@ def expect_required(inputs: Sequence[NodeArg], feed: Mapping[str, object]) -> No
 
 
 def expect_outputs(names: Sequence[str] | None, outputs: Sequence[NodeArg]) -> list[str]:
-    """The outputs that a run is to give: all for None, and for no name."""
+    """The outputs that a run is to give: all for None, and for no name, be it an empty text."""
     known = [arg.name for arg in outputs]
-    if isinstance(names, str):
+    if isinstance(names, str) and names:
         raise TypeError(f"output_names is {names!r}, expected a sequence of names or None")
     for name in names or ():
         if name not in known:
