@@ -144,5 +144,5 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     """
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, fuse_recurrences, hold_block_weights)
+    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
     return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *finish)
