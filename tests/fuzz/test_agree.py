@@ -21,6 +21,7 @@ from tests.fuzz.agree import (
     Refused,
     Subject,
     compare_refusals,
+    difference,
     expect_agreement,
     expect_same_answers,
 )
@@ -178,6 +179,12 @@ def test_an_access_outside_ends_the_process(access: Callable[[], None]) -> None:
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGSEGV
+
+
+def test_arrays_without_elements_agree_however_large_their_other_sizes_are() -> None:
+    large, other = (np.empty((0, size), np.float32) for size in (1 << 60, 1 << 59))
+    assert difference(large, large.copy(), terms=1) is None
+    assert difference(large, other, terms=1) is not None
 
 
 def test_symbols_have_one_size_and_sizes_computed_from_them_follow() -> None:
