@@ -35,9 +35,10 @@ UNSEEN = 16.0
 # What a call is refused with where memory is short is the machine's, not the model's.
 MACHINE_CODES = ("out-of-memory",)
 
-# A call with sizes beyond any memory, or with an index that is out of range, which native code tells at its end, may
-# be wrong in other ways too, of which the targets meet different ones first.
-FIRST_MET_CODES = (*MACHINE_CODES, "impossible-size", "index-out-of-range")
+# A call with sizes beyond any memory, with an index that is out of range, which native code tells at its end, or with
+# an optional that is absent where a host step wants it, may be wrong in other ways too, of which the targets meet
+# different ones first.
+FIRST_MET_CODES = (*MACHINE_CODES, "impossible-size", "index-out-of-range", "absent-optional")
 
 
 class Disagreement(Exception):

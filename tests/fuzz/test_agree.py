@@ -133,6 +133,8 @@ def test_a_subnormal_query_meets_an_infinite_key_before_or_after_it_is_scaled() 
         ((), Refused("index-out-of-range"), True),
         (Refused("sizes-disagree"), Refused("index-out-of-range"), False),
         (Refused("index-out-of-range"), (), True),
+        (Refused("sizes-disagree"), Refused("absent-optional"), False),
+        (Refused("absent-optional"), (), True),
     ],
 )
 def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, differs: bool) -> None:
