@@ -1,6 +1,7 @@
 """What the GPU asks of planning: which ops have kernels, how these may be computed, and at what cost."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -60,57 +61,9 @@ INPUT_PRECISIONS = {"fp32": "tf32x3", "tf32": "tf32"}
 def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     """The planner's view of a GPU; `precision` is the compile option."""
     f32_operands = INPUT_PRECISIONS.get(precision, INPUT_PRECISIONS["fp32"])
-
-    def candidates(problem: KernelProblem, case: Case) -> Sequence[Schedule]:
-        match problem.kind:
-            case "contraction":
-                return contraction_candidates(problem, case, target, f32_operands)
-            case "convolution":
-                return convolution_candidates(problem, case, target, f32_operands)
-            case "attention":
-                return attention_candidates(problem, case, target, f32_operands)
-            case "block_product":
-                return block_candidates(problem, case, target, f32_operands)
-            case "reduction":
-                return reduction_candidates(problem, case, target)
-            case "ordering":
-                return ordering_candidates(problem, case)
-            case "scatter":
-                return scatter_candidates(problem, case)
-            case "scan":
-                return scan_candidates(problem, case)
-            case "recurrence":
-                return (recurrence_schedule(problem, target, f32_operands),)
-        return (ELEMENT_SCHEDULES[problem.kind](problem),)
-
-    def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
-        match schedule:
-            case ContractionSchedule():
-                return contraction_cost(problem, schedule, case, target)
-            case ConvolutionSchedule():
-                return convolution_cost(problem, schedule, case, target)
-            case AttentionSchedule():
-                return attention_cost(problem, schedule, case, target)
-            case BlockProductSchedule():
-                return block_cost(problem, schedule, case, target)
-            case ReductionSchedule():
-                return reduction_cost(problem, schedule, case, target)
-        raise AssertionError(f"{problem.kind} has one candidate")
-
-    def sweep(problem: KernelProblem, schedule: Schedule, case: Case) -> np.ndarray:
-        match schedule:
-            case ContractionSchedule():
-                return contraction_sweep(problem, schedule, case, target)
-            case ConvolutionSchedule():
-                return convolution_sweep(problem, schedule, case, target)
-            case AttentionSchedule():
-                return attention_sweep(problem, schedule, case, target)
-            case BlockProductSchedule():
-                return block_sweep(problem, schedule, case, target)
-        raise AssertionError(f"{problem.kind} has no samples")
-
+    candidates = partial(_candidates, target=target, f32_operands=f32_operands)
     return PlanTarget(
-        *(str(target), is_native, reads_any_view, _measures, candidates, cost),
+        *(str(target), is_native, reads_any_view, _measures, candidates, partial(_cost, target=target)),
         residency="device",
         arranges=_ARRANGES,
         computes=_COMPUTES,
@@ -118,8 +71,59 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         writes_several=_WRITES_SEVERAL,
         shares_code=True,
         reads_padding=convolution.reads_padding,
-        sweep=sweep,
+        sweep=partial(_sweep, target=target),
     )
+
+
+def _candidates(problem: KernelProblem, case: Case, target: Target, f32_operands: str) -> Sequence[Schedule]:
+    match problem.kind:
+        case "contraction":
+            return contraction_candidates(problem, case, target, f32_operands)
+        case "convolution":
+            return convolution_candidates(problem, case, target, f32_operands)
+        case "attention":
+            return attention_candidates(problem, case, target, f32_operands)
+        case "block_product":
+            return block_candidates(problem, case, target, f32_operands)
+        case "reduction":
+            return reduction_candidates(problem, case, target)
+        case "ordering":
+            return ordering_candidates(problem, case)
+        case "scatter":
+            return scatter_candidates(problem, case)
+        case "scan":
+            return scan_candidates(problem, case)
+        case "recurrence":
+            return (recurrence_schedule(problem, target, f32_operands),)
+    return (ELEMENT_SCHEDULES[problem.kind](problem),)
+
+
+def _cost(problem: KernelProblem, schedule: Schedule, case: Case, target: Target) -> float:
+    match schedule:
+        case ContractionSchedule():
+            return contraction_cost(problem, schedule, case, target)
+        case ConvolutionSchedule():
+            return convolution_cost(problem, schedule, case, target)
+        case AttentionSchedule():
+            return attention_cost(problem, schedule, case, target)
+        case BlockProductSchedule():
+            return block_cost(problem, schedule, case, target)
+        case ReductionSchedule():
+            return reduction_cost(problem, schedule, case, target)
+    raise AssertionError(f"{problem.kind} has one candidate")
+
+
+def _sweep(problem: KernelProblem, schedule: Schedule, case: Case, target: Target) -> np.ndarray:
+    match schedule:
+        case ContractionSchedule():
+            return contraction_sweep(problem, schedule, case, target)
+        case ConvolutionSchedule():
+            return convolution_sweep(problem, schedule, case, target)
+        case AttentionSchedule():
+            return attention_sweep(problem, schedule, case, target)
+        case BlockProductSchedule():
+            return block_sweep(problem, schedule, case, target)
+    raise AssertionError(f"{problem.kind} has no samples")
 
 
 WIDENING = 2
