@@ -65,13 +65,7 @@ class PackedCodes:
 
     def _words(self, codes: np.ndarray) -> np.ndarray:
         """[columns, words], of the codes of one panel."""
-        blocks = -(-self.depth // self.block)
-        whole = np.zeros((len(codes), blocks * self.block), np.uint8)
-        whole[:, : self.depth] = codes.view(np.uint8) & np.uint8((1 << self.bits) - 1)
-        if self.block % self.codes:
-            apart = np.zeros((len(codes), blocks, self.block_words * self.codes), np.uint8)
-            apart[:, :, : self.block] = whole.reshape(len(codes), blocks, self.block)
-            whole = apart.reshape(len(codes), -1)
+        whole = _in_blocks(codes, self.bits, self.block, self.block_words * self.codes)
         words = _joined(whole, self.bits).view(f"<u{word_bits(self.bits) // 8}")
         return words[:, : self.words]
 
@@ -118,19 +112,28 @@ class PackedRuns:
 
     def pack(self, array: np.ndarray, out: np.ndarray) -> None:
         """Writes `array` in this layout to `out`, of `shape`."""
-        blocks = -(-self.depth // self.block)
-        whole = np.zeros((self.columns, blocks * self.block), np.uint8)
-        whole[:, : self.depth] = array.view(np.uint8) & np.uint8((1 << self.bits) - 1)
-        apart = np.zeros((self.columns, blocks, self.block_runs * self.run), np.uint8)
-        apart[:, :, : self.block] = whole.reshape(self.columns, blocks, self.block)
+        flat = _in_blocks(array, self.bits, self.block, self.block_runs * self.run)
         runs = np.zeros((self.columns, self.steps * self.parts * self.run), np.uint8)
-        flat = apart.reshape(self.columns, blocks * self.block_runs * self.run)[:, : runs.shape[1]]
-        runs[:, : flat.shape[1]] = flat
+        kept = flat[:, : runs.shape[1]]
+        runs[:, : kept.shape[1]] = kept
         parts = runs.reshape(self.columns, self.steps, self.parts, self.run)
         out[...] = 0
         codes = out.view(np.uint8)[:, :, : self.columns]
         for part in range(self.parts):
             codes |= (parts[:, :, part] << np.uint8(part * self.bits)).transpose(1, 2, 0)
+
+
+def _in_blocks(codes: np.ndarray, bits: int, block: int, room: int) -> np.ndarray:
+    """u8[columns, blocks * room] of i8[columns, depth]: codes without their signs, zeros behind those of each block."""
+    columns, depth = codes.shape
+    blocks = -(-depth // block)
+    whole = np.zeros((columns, blocks * block), np.uint8)
+    whole[:, :depth] = codes.view(np.uint8) & np.uint8((1 << bits) - 1)
+    if room == block:
+        return whole
+    apart = np.zeros((columns, blocks, room), np.uint8)
+    apart[:, :, :block] = whole.reshape(columns, blocks, block)
+    return apart.reshape(columns, blocks * room)
 
 
 def _joined(codes: np.ndarray, bits: int) -> np.ndarray:
