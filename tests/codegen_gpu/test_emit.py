@@ -21,7 +21,7 @@ from tests.codegen_gpu.support import SM_90, make, sample
 from tests.codegen_host.native import HOST
 from tests.support.arrays import assert_close
 from tests.support.fake_gpu import fake_kernels
-from tests.support.triton_interpreter import execute
+from tests.support.triton_interpreter import execute, grid_of, interpreter
 
 
 class LaunchConfig(ctypes.Structure):
@@ -165,3 +165,13 @@ def test_programs_that_describe_block_copies_have_memory_of_their_own() -> None:
             assert offset % 128 == 0
             # Behind the result of the product, which the transposition reads.
             assert rows * 1024 * 2 <= offset <= arena_bytes - DESCRIPTORS_BYTES * programs
+
+
+def test_a_launch_within_another_leaves_that_one_its_grid() -> None:
+    """Garbage that is collected may end a stream, and so run a kernel in the middle of another."""
+    builder = interpreter.interpreter_builder
+    with grid_of((4, 1, 1)):
+        builder.set_grid_idx(3, 0, 0)
+        with grid_of((1, 2, 1)):
+            builder.set_grid_idx(0, 1, 0)
+        assert (builder.grid_dim, builder.grid_idx) == ((4, 1, 1), (3, 0, 0))

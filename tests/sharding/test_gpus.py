@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
+from ctypes import byref, c_int
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -111,6 +113,18 @@ def test_values_are_those_of_one_device_and_exchanges_those_of_theory(
         run.driver.check()
         assert_close(actual, np.asarray(alone(x)), terms=64, magnitude=8.0)
     assert run.nccl.moved == moved * 2
+
+
+def test_calls_of_nccl_wait_for_those_of_the_driver() -> None:
+    """What one thread enqueues on all streams, another does not run the first of before the last is there."""
+    run = compile_for_fakes(column_then_row(), CONFIG)
+    asking = Thread(target=run.nccl.nccl.call, args=("to ask", "ncclGetVersion", byref(c_int())), daemon=True)
+    with run.driver.lock:
+        asking.start()
+        asking.join(0.05)
+        assert asking.is_alive()
+    asking.join(10)
+    assert not asking.is_alive()
 
 
 def test_no_value_that_is_exchanged_goes_through_the_host() -> None:

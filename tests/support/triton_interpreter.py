@@ -25,7 +25,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.runtime.host import MEANINGS
 from tests.support.turns import Turns, meet
 
-__all__ = ["execute"]
+__all__ = ["execute", "grid_of"]
 
 
 def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[int]) -> None:
@@ -36,7 +36,7 @@ def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[i
     function = _function(source.text)
     arguments = [_tensor(parameter.type, value) for parameter, value in zip(source.parameters, values, strict=True)]
     programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
-    with _grid_of(grid):
+    with grid_of(grid):
         if "meet(" in source.text:
             Turns(programs, lambda: function(*arguments)).run()
             return
@@ -47,7 +47,7 @@ def execute(source: KernelSource, grid: tuple[int, int, int], values: Sequence[i
 
 
 @contextmanager
-def _grid_of(grid: tuple[int, int, int]) -> Iterator[None]:
+def grid_of(grid: tuple[int, int, int]) -> Iterator[None]:
     """The grid of the launch; that of another one behind it, as garbage that is collected may end a stream."""
     builder = interpreter.interpreter_builder
     before = getattr(builder, "grid_dim", grid), getattr(builder, "grid_idx", (0, 0, 0))
