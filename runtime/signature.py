@@ -105,7 +105,9 @@ class Signature:
         last_required = max(self.required, default=-1)
         if not last_required < len(values) <= len(self.inputs):
             came = f"{len(values)} input{'s' * (len(values) != 1)} came"
-            raise InputError(f"{came}, expected {self._expected_count()}", code="input-count")
+            mapped = any(isinstance(value, Mapping) for value in values)
+            advice = "; a mapping of names to values goes to run(None, mapping)" if mapped else ""
+            raise InputError(f"{came}, expected {self._expected_count()}{advice}", code="input-count")
         arranged[: len(values)] = values
         return arranged
 

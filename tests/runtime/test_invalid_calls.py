@@ -70,6 +70,7 @@ CASES: dict[str, Case] = {
     # How many, which, by what name
     "too few by position": Case("input-count", PAIR, lambda exe: exe(X)),
     "too many by position": Case("input-count", PAIR, lambda exe: exe(X, X, X)),
+    "a mapping by position": Case("input-count", PAIR, lambda exe: exe({"x": X, "y": X})),
     "none by position": Case("input-count", PAIR, lambda exe: exe()),
     "one left out by name": Case("missing-input", PAIR, lambda exe: exe.run({"x": X})),
     "one that is None": Case("missing-input", PAIR, lambda exe: exe.run({"x": X, "y": None})),
