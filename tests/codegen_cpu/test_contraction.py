@@ -98,6 +98,21 @@ def test_stacked_constants() -> None:
         native.check(_whole(F32, 3, rows, 20))
 
 
+@pytest.mark.parametrize("repeated", [(), (0,), (1,), (2,), (0, 1), (0, 1, 2)])
+def test_constants_that_repeat_along_axes_summed_apart(repeated: tuple[int, ...]) -> None:
+    """The rows cannot be read as if both summed axes were one, the constant is one element or vector, broadcast."""
+    sizes = [1 if axis in repeated else size for axis, size in enumerate((4, 5, 70))]
+    b = _whole(F32, *sizes, seed=1)
+
+    def body(ir: Builder, x: Value) -> Value:
+        kept = [axis for axis in range(3) if axis not in repeated]
+        return ir.dot(x, ir.broadcast(ir.constant(b.squeeze(repeated)), kept, (4, 5, 70)), "ckd,cde->ke")
+
+    native = Native(make(["f32[4, M, 5]"], body))
+    for rows in (1, 3, 100):
+        native.check(_whole(F32, 4, rows, 5))
+
+
 @pytest.mark.parametrize("depth", [1, 255, 256, 257, 511, 512, 513, 1100])
 def test_depths_around_the_blocks(depth: int) -> None:
     b = _whole(F32, depth, 70, seed=1)

@@ -24,7 +24,11 @@ def constant_panels(gemm: Problem, width: int, *, group: int = 1, sums_by: int =
 
 
 def _sizes(gemm: Problem) -> Sequence[Dim]:
-    """Depth, columns, their strides, the offset; then the sizes and strides of the matrices that B has."""
-    outer = [letter for letter in (*gemm.outer, *gemm.outer_k) if gemm.b_strides[letter] != 0]
+    """Depth, columns, their strides, the offset; then the sizes and strides of the matrices that B has.
+
+    A kernel goes from panel to panel along all letters that are summed outside of k, those too along which a constant
+    of equal elements repeats.
+    """
+    outer = [*(letter for letter in gemm.outer if gemm.b_strides[letter] != 0), *gemm.outer_k]
     matrix = (gemm.depth, gemm.columns, gemm.b_stride(gemm.k), gemm.b_strides[gemm.n], gemm.b.offset)
     return (*matrix, *(size for letter in outer for size in (gemm.sizes[letter], gemm.b_strides[letter])))
