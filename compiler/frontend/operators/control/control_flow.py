@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxc.compiler.frontend.graph import Graph
+from onnxc.compiler.frontend.graph import Graph, ValueInfo
 from onnxc.compiler.frontend.joining.joined_branches import joined_branches
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import forever, while_loop
@@ -51,7 +51,8 @@ def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """M: i64?, cond: bool?, carried...; body(iteration, cond, carried...) -> cond, carried..., scans...
 
     Without cond the condition that body gives is ignored, as the text says. Without M too it ends the loop: by the
-    text nothing would.
+    text nothing would. A body may declare its iteration and condition as vectors of one element, as tf2onnx writes
+    them; they come as it declares them.
     Source: https://onnx.ai/onnx/operators/onnx__Loop.html
     """
     limit, condition = node.optional("M"), node.optional("cond")
@@ -63,7 +64,10 @@ def loop(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     def build(nested: Builder, iteration: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
         true = nested.constant(np.array(True))
-        kept, *results = node.lower_subgraph(body, (iteration, true, *carried), nested, (iteration,))
+        own = [
+            _one_as_declared(value, info, nested) for value, info in zip((iteration, true), body.inputs, strict=False)
+        ]
+        kept, *results = node.lower_subgraph(body, (*own, *carried), nested, (iteration,))
         if condition is None and limit is not None:
             _truth(kept, node)
             return true, *results
@@ -104,6 +108,14 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     results = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
     stacked = results[len(initial) :]
     return *results[: len(initial)], *_arranged(node, ir, stacked)
+
+
+def _one_as_declared(value: Value, info: ValueInfo, ir: Builder) -> Value:
+    """A scalar, or a vector of it where an input of the body is declared to be one."""
+    if not isinstance(info.type, TensorType) or info.type.shape is None or len(info.type.shape) != 1:
+        return value
+    size = info.type.shape[0]
+    return value if isinstance(size, int) and size != 1 else ir.reshape(value, (1,))
 
 
 def _truth(value: Value, node: Node) -> Value:
