@@ -65,6 +65,7 @@ __all__ = [
     "schemas",
     "shard",
     "simulate",
+    "sort_nodes",
     "split",
     "to_text",
     "verify",
@@ -546,6 +547,18 @@ def rename(
     parts = importlib.import_module("onnxc.compiler.model_parts")
     renamed: ModelProto = parts.rename_source(model, names or {}, prefix, node_prefix)
     return renamed
+
+
+def sort_nodes(model: "ModelSource") -> "ModelProto":
+    """The model with each node behind those whose values it uses, in graphs within and functions too.
+
+    The standard asks for it, and some tools do not do it (error not-topologically-sorted). Nodes that are in order
+    already stay as they are.
+
+    Raises ModelError where the model is wrong in something else, or nodes depend on each other in a circle.
+    """
+    ordered: ModelProto = importlib.import_module("onnxc.compiler.model_parts").sort_source(model)
+    return ordered
 
 
 def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":

@@ -39,6 +39,7 @@ COMMANDS = {
     "serve": ("serve", "Serve the models of a folder over the Open Inference Protocol V2."),
     "shard": ("shard", "Write MODEL with annotations that divide it over tp * pp * dp devices."),
     "simulate": ("simulate", "Say what a call of MODEL should cost on the devices of a configuration."),
+    "sort": ("rewrite", "Write MODEL with each node behind those whose values it uses."),
     "split": ("rewrite", "Write MODEL in two: what computes some values of its graph, and what goes on from them."),
     "train": ("train", "Train MODEL, and write it with its new weights."),
     "verify": ("verify", "Say whether every byte of an artifact is what was written."),

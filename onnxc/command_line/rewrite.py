@@ -1,4 +1,4 @@
-"""The commands that write a model made from models: inline, convert, extract, split, merge, rename."""
+"""The commands that write a model made from models: inline, convert, extract, split, merge, rename, sort."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +22,7 @@ __all__ = [
     "inline_command",
     "merge_command",
     "rename_command",
+    "sort_command",
     "split_command",
     "write_model",
 ]
@@ -181,6 +182,16 @@ def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: 
         raise click.UsageError("--value, --prefix or --node-prefix says what to rename")
     with progress(f"renaming {model.name}"):
         _write_part(onnxc.rename(model, names, prefix, node_prefix), output, model)
+
+
+@click.command("sort")
+@MODEL
+@_OUTPUT
+@reporting_errors
+def sort_command(model: Path, output: Path) -> None:
+    """Write MODEL with each node behind those whose values it uses."""
+    with progress(f"sorting the nodes of {model.name}"):
+        _write_part(onnxc.sort_nodes(model), output, model)
 
 
 def _write_part(part: ModelProto, output: Path, *sources: Path) -> None:

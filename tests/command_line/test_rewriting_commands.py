@@ -59,6 +59,21 @@ def test_rename_gives_a_prefix_to_nodes_alone(model: Path, tmp_path: Path) -> No
     assert names == [["product", "", ""], ["n/product", "", ""]]
 
 
+def test_sort_puts_nodes_in_order(model: Path, tmp_path: Path) -> None:
+    late, ordered = tmp_path / "late.onnx", tmp_path / "sorted.onnx"
+    message = onnx.load(model)
+    nodes = list(message.graph.node)
+    del message.graph.node[:]
+    message.graph.node.extend(reversed(nodes))
+    onnx.save(message, late)
+    failed = run("check", late)
+    assert failed.exit_code == 1
+    assert "`onnxc sort`" in failed.output
+    assert run("sort", late, "-o", ordered).exit_code == 0
+    assert run("check", ordered).exit_code == 0
+    assert values(ordered) == values(model)
+
+
 def test_split_rename_and_merge_give_the_model_again(model: Path, tmp_path: Path) -> None:
     first, second, renamed, whole = (tmp_path / f"{name}.onnx" for name in ("first", "second", "renamed", "whole"))
     assert run("split", model, "--at", "h", "-o", first, second).exit_code == 0
