@@ -7,14 +7,14 @@ from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
 from onnxc.compiler.frontend.parts.merge import Links, merge_models
 from onnxc.compiler.frontend.parts.rename import rename_values, with_node_prefix, with_prefix
-from onnxc.compiler.frontend.parts.sort import with_sorted_nodes
+from onnxc.compiler.frontend.parts.repair import repaired
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.model_versions import convert_loaded
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 
-__all__ = ["extract_source", "merge_sources", "rename_source", "sort_source", "split_source"]
+__all__ = ["extract_source", "merge_sources", "rename_source", "repair_source", "split_source"]
 
 
 def extract_source(source: ModelSource, inputs: Sequence[str] | None, outputs: Sequence[str]) -> ModelProto:
@@ -38,10 +38,10 @@ def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str, no
     return _checked(rename_values(renamed, names), loaded)
 
 
-def sort_source(source: ModelSource) -> ModelProto:
-    """The model with its nodes in order; it may have been wrong in nothing else."""
+def repair_source(source: ModelSource) -> ModelProto:
+    """The model without the errors that can be mended; it may have no others."""
     loaded = read_model(source)
-    return _checked(with_sorted_nodes(loaded.proto), loaded)
+    return _checked(repaired(loaded.proto), loaded)
 
 
 def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> ModelProto:

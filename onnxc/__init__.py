@@ -61,11 +61,11 @@ __all__ = [
     "merge",
     "register",
     "rename",
+    "repair",
     "save_model",
     "schemas",
     "shard",
     "simulate",
-    "sort_nodes",
     "split",
     "to_text",
     "verify",
@@ -549,16 +549,17 @@ def rename(
     return renamed
 
 
-def sort_nodes(model: "ModelSource") -> "ModelProto":
-    """The model with each node behind those whose values it uses, in graphs within and functions too.
+def repair(model: "ModelSource") -> "ModelProto":
+    """The model without those breaches of the standard that can mean one thing only.
 
-    The standard asks for it, and some tools do not do it (error not-topologically-sorted). Nodes that are in order
-    already stay as they are.
+    Nodes are put behind those whose values they use, in graphs within and functions too; graphs without a name get
+    one; the IR version is 4 where 3 would want initializers to be inputs; operators of com.microsoft have their
+    import. What is right stays as it is.
 
-    Raises ModelError where the model is wrong in something else, or nodes depend on each other in a circle.
+    Raises ModelError where the model is wrong in anything else.
     """
-    ordered: ModelProto = importlib.import_module("onnxc.compiler.model_parts").sort_source(model)
-    return ordered
+    made: ModelProto = importlib.import_module("onnxc.compiler.model_parts").repair_source(model)
+    return made
 
 
 def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":

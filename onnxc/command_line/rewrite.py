@@ -1,4 +1,4 @@
-"""The commands that write a model made from models: inline, convert, extract, split, merge, rename, sort."""
+"""The commands that write a model made from models: inline, convert, extract, split, merge, rename, repair."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ __all__ = [
     "inline_command",
     "merge_command",
     "rename_command",
-    "sort_command",
+    "repair_command",
     "split_command",
     "write_model",
 ]
@@ -184,14 +184,18 @@ def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: 
         _write_part(onnxc.rename(model, names, prefix, node_prefix), output, model)
 
 
-@click.command("sort")
+@click.command("repair")
 @MODEL
 @_OUTPUT
 @reporting_errors
-def sort_command(model: Path, output: Path) -> None:
-    """Write MODEL with each node behind those whose values it uses."""
-    with progress(f"sorting the nodes of {model.name}"):
-        _write_part(onnxc.sort_nodes(model), output, model)
+def repair_command(model: Path, output: Path) -> None:
+    """Write MODEL without those breaches of the standard that can mean one thing only.
+
+    Such are nodes out of order, graphs without a name, initializers that are no inputs before IR version 4, and
+    operators of com.microsoft without its import.
+    """
+    with progress(f"repairing {model.name}"):
+        _write_part(onnxc.repair(model), output, model)
 
 
 def _write_part(part: ModelProto, output: Path, *sources: Path) -> None:

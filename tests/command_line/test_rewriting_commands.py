@@ -59,7 +59,7 @@ def test_rename_gives_a_prefix_to_nodes_alone(model: Path, tmp_path: Path) -> No
     assert names == [["product", "", ""], ["n/product", "", ""]]
 
 
-def test_sort_puts_nodes_in_order(model: Path, tmp_path: Path) -> None:
+def test_repair_puts_nodes_in_order(model: Path, tmp_path: Path) -> None:
     late, ordered = tmp_path / "late.onnx", tmp_path / "sorted.onnx"
     message = onnx.load(model)
     nodes = list(message.graph.node)
@@ -68,8 +68,8 @@ def test_sort_puts_nodes_in_order(model: Path, tmp_path: Path) -> None:
     onnx.save(message, late)
     failed = run("check", late)
     assert failed.exit_code == 1
-    assert "`onnxc sort`" in failed.output
-    assert run("sort", late, "-o", ordered).exit_code == 0
+    assert "`onnxc repair`" in failed.output
+    assert run("repair", late, "-o", ordered).exit_code == 0
     assert run("check", ordered).exit_code == 0
     assert values(ordered) == values(model)
 

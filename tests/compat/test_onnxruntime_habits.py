@@ -430,3 +430,13 @@ def test_external_data_goes_where_the_options_say(ort: ModuleType, tmp_path: Pat
 
 def test_libraries_may_be_loaded_before_a_session_is_made(ort: ModuleType) -> None:
     assert ort.preload_dlls(cuda=False, cudnn=False, msvc=False, directory="") is None
+
+
+def test_models_that_break_a_rule_in_which_there_is_no_doubt_pass(ort: ModuleType) -> None:
+    """IR version 3 wants initializers to be inputs, every version wants nodes in order."""
+    text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Neg (a) a = Mul (x, w) }"
+    model = model_from_text('<ir_version: 3, opset_import: ["": 9]>' + text)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert [info.name for info in session.get_inputs()] == ["x"]
+    (y,) = session.run(None, {"x": np.float32([3, 4])})
+    np.testing.assert_array_equal(y, np.float32([-3, -8]), strict=True)

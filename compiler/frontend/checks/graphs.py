@@ -27,7 +27,12 @@ def check_graph(
         context.findings.error("nesting-too-deep", message, Location(path), rule="limits, nesting_depth")
         return
     if not graph.name:
-        context.findings.error("missing-graph-name", "the graph has no name", Location(path), rule="ONNX IR, graphs")
+        context.findings.error(
+            "missing-graph-name",
+            "the graph has no name; `onnxc repair` gives it one",
+            Location(path),
+            rule="ONNX IR, graphs",
+        )
     check_interface(graph, path, context)
     check_quantization(graph, path, context, outer)
     check_nodes(graph.node, path, context, KnownTypes.of_graph(graph, outer), depth)

@@ -246,7 +246,7 @@ class _Walk:
             location = Site(body.path, index, body.nodes[index]).location()
             producer = producers[name]
             if component[index] != component[producer]:
-                message = f'"{name}" is used before node {producer} defines it; `onnxc sort` puts nodes in order'
+                message = f'"{name}" is used before node {producer} defines it; `onnxc repair` puts nodes in order'
                 self.findings.error("not-topologically-sorted", message, location, rule="ONNX IR, order of nodes")
             elif component[index] in members:
                 message = f'"{name}" depends on itself, through node {listed(members.pop(component[index]))}'

@@ -203,7 +203,9 @@ def _check_initializer(
 ) -> None:
     info = inputs.get(name)
     if info is None and context.ir_version < 4 and name:
-        message = f'initializer "{name}" is no graph input, as IR version {context.ir_version} wants it'
+        message = (
+            f'initializer "{name}" is no graph input, as IR version {context.ir_version} wants it; see `onnxc repair`'
+        )
         context.findings.error("initializer-without-input", message, location, rule="ONNX IR before version 4")
     kind = "input" if info is not None else "value"
     info = info or others.get(name)

@@ -3,32 +3,18 @@
 import heapq
 from collections.abc import MutableSequence, Sequence
 
-from onnxc.compiler.frontend.functions import all_nodes, subgraphs
 from onnxc.compiler.frontend.parts.uses import used_by_node
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto
 
-__all__ = ["with_sorted_nodes"]
+__all__ = ["sort_nodes"]
 
 
-def with_sorted_nodes(model: ModelProto) -> ModelProto:
-    """A copy of the model with the nodes of its graphs in order, of functions and training graphs too.
+def sort_nodes(nodes: MutableSequence[NodeProto]) -> None:
+    """Puts the nodes of a graph or function in order.
 
-    Of several orders the one nearest to what it was: the first node that can come next does. Nodes of a cycle, which
+    Of several orders it is the one nearest to what was: the first node that can come next does. Nodes of a cycle, which
     have no order, stand behind all others, with what depends on them.
     """
-    made = ModelProto()
-    made.CopyFrom(model)
-    training = (graph for info in made.training_info for graph in (info.initialization, info.algorithm))
-    graphs = (graph.node for graph in (made.graph, *training))
-    for nodes in (*graphs, *(function.node for function in made.functions)):
-        for node in all_nodes(nodes):
-            for _, graph in subgraphs(node):
-                _sort(graph.node)
-        _sort(nodes)
-    return made
-
-
-def _sort(nodes: MutableSequence[NodeProto]) -> None:
     order = _order(nodes)
     if order == sorted(order):
         return

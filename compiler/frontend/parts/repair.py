@@ -1,0 +1,71 @@
+"""What breaks a rule of the standard and can mean one thing only, written as the rule wants it."""
+
+from collections.abc import Iterator, MutableSequence
+
+from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
+from onnxc.compiler.frontend.operator_domains import MICROSOFT
+from onnxc.compiler.frontend.parts.sort_nodes import sort_nodes
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto
+from onnxc.compiler.frontend.schemas import newest_opset, normal_domain
+
+__all__ = ["REPAIRED", "repaired"]
+
+REPAIRED = frozenset(
+    {"initializer-without-input", "missing-graph-name", "missing-opset-import", "not-topologically-sorted"}
+)
+"""The codes of errors that may go; other runtimes let such models pass, and some tools write them."""
+
+_FIRST_FREE_INITIALIZERS = 4
+"""The first IR version in which initializers need not be inputs."""
+_NAME = "graph"
+
+
+def repaired(model: ModelProto) -> ModelProto:
+    """A copy of the model in which these errors are gone.
+
+    Nodes stand behind those whose values they use. Graphs without a name get one. The IR version is at least 4 where
+    initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
+    nodes are of it.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    for nodes in _bodies(made):
+        sort_nodes(nodes)
+    graphs = [*_graphs(made)]
+    for graph in graphs:
+        graph.name = graph.name or _NAME
+    if made.ir_version == _FIRST_FREE_INITIALIZERS - 1 and any(map(_has_free_initializers, graphs)):
+        made.ir_version = _FIRST_FREE_INITIALIZERS
+    _import_microsoft(made)
+    return made
+
+
+def _bodies(model: ModelProto) -> Iterator[MutableSequence[NodeProto]]:
+    """The nodes of each graph, those within before those around them, and of each function."""
+    training = (graph for info in model.training_info for graph in (info.initialization, info.algorithm))
+    graphs = (graph.node for graph in (model.graph, *training))
+    for nodes in (*graphs, *(function.node for function in model.functions)):
+        for node in all_nodes(nodes):
+            yield from (graph.node for _, graph in subgraphs(node))
+        yield nodes
+
+
+def _graphs(model: ModelProto) -> Iterator[GraphProto]:
+    yield model.graph
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in all_nodes(nodes):
+            yield from (graph for _, graph in subgraphs(node))
+
+
+def _has_free_initializers(graph: GraphProto) -> bool:
+    inputs = {info.name for info in graph.input}
+    sparse = (tensor.values.name for tensor in graph.sparse_initializer)
+    return any(name not in inputs for name in (*(tensor.name for tensor in graph.initializer), *sparse))
+
+
+def _import_microsoft(model: ModelProto) -> None:
+    own = {(normal_domain(function.domain), function.name, function.overload) for function in model.functions}
+    calls = {node_key(node) for node in all_nodes(model.graph.node)} - own
+    is_used = any(domain == MICROSOFT for domain, _, _ in calls)
+    if is_used and all(each.domain != MICROSOFT for each in model.opset_import):
+        model.opset_import.add(domain=MICROSOFT, version=newest_opset(MICROSOFT) or 1)

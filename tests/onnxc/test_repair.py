@@ -1,0 +1,94 @@
+"""Models repaired: nodes put in order, names and imports given, the IR version raised; and what is none of that."""
+
+import numpy as np
+import pytest
+from onnx import ModelProto, checker
+
+import onnxc
+from tests.support.models import model_from_text
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
+FUNCTION = '<domain: "own", opset_import: ["" : 21]> f (h) => (r) { r = Add (n, h) n = Neg (m) m = Mul (h, h) }'
+BRANCHES = """
+g (float[N] x, bool c) => (float[N] y) {
+   y = own.f (b)
+   b = If (c) <then_branch = t () => (p) { p = Exp (k) k = Abs (late) },
+               else_branch = e () => (q) { q = Identity (late) }>
+   late = Add (x, one)
+   one = Constant <value_float = 1.0> ()
+}"""
+
+
+def operators(made: ModelProto) -> list[str]:
+    return [node.op_type for node in made.graph.node]
+
+
+def test_every_graph_and_function_is_sorted() -> None:
+    model = model_from_text(HEADER + BRANCHES + FUNCTION)
+    assert {finding.code for finding in onnxc.check(model)} == {"not-topologically-sorted"}
+    made = ModelProto.FromString(onnxc.repair(model).SerializeToString())
+    checker.check_model(made, full_check=True)
+    assert operators(made) == ["Constant", "Add", "If", "f"]
+    assert [node.op_type for node in made.functions[0].node] == ["Mul", "Neg", "Add"]
+    exe = onnxc.compile(made, target="interpreter")
+    x = np.float32([-3, 0, 0.5])
+    for condition, b in ((True, np.exp(np.abs(x + 1))), (False, x + 1)):
+        np.testing.assert_allclose(exe(x, np.array(condition)), b - b * b, rtol=1e-6)
+
+
+def test_what_is_in_order_stays_as_it_is() -> None:
+    text = HEADER + "g (float[N] x) => (float[N] y) { b = Exp (x) unused = Neg (x) a = Abs (x) y = Add (a, b) }"
+    model = model_from_text(text)
+    assert onnxc.repair(model).SerializeToString() == model.SerializeToString()
+
+
+def test_of_several_orders_it_is_the_nearest() -> None:
+    text = HEADER + "g (float[N] x) => (float[N] y) { y = Add (a, b) b = Exp (x) z = Neg (b) a = Abs (x) }"
+    assert operators(onnxc.repair(model_from_text(text))) == ["Exp", "Neg", "Abs", "Add"]
+
+
+def test_a_circle_has_no_order() -> None:
+    text = HEADER + "g (float[N] x) => (float[N] y) { y = Add (a, x) a = Exp (b) b = Neg (a) }"
+    with pytest.raises(onnxc.ModelError, match="depends on itself") as caught:
+        onnxc.repair(model_from_text(text))
+    assert {finding.code for finding in caught.value.diagnostics} == {"cycle", "not-topologically-sorted"}
+
+
+def test_graphs_get_names_those_within_too() -> None:
+    model = onnxc.repair(model_from_text(HEADER + BRANCHES + FUNCTION))
+    branches = [attribute.g for node in model.graph.node for attribute in node.attribute if attribute.HasField("g")]
+    assert len(branches) == 2
+    for graph in (model.graph, *branches):
+        graph.ClearField("name")
+    assert {finding.code for finding in onnxc.check(model)} == {"missing-graph-name"}
+    made = onnxc.repair(model)
+    assert onnxc.check(made) == ()
+    assert operators(ModelProto.FromString(made.SerializeToString())) == ["Constant", "Add", "If", "f"]
+
+
+def test_initializers_are_no_inputs_from_ir_version_4_on() -> None:
+    text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }"
+    model = model_from_text('<ir_version: 3, opset_import: ["" : 9]>' + text)
+    assert {finding.code for finding in onnxc.check(model)} == {"initializer-without-input"}
+    made = onnxc.repair(model)
+    assert made.ir_version == 4
+    assert [info.name for info in made.graph.input] == ["x"]
+    np.testing.assert_array_equal(
+        onnxc.compile(made, "interpreter")(np.float32([5, 6])), np.float32([6, 8]), strict=True
+    )
+
+
+def test_an_operator_of_com_microsoft_has_its_import() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu (x) }'
+    model = model_from_text(text)
+    assert {finding.code for finding in onnxc.check(model)} == {"missing-opset-import"}
+    made = onnxc.repair(model)
+    assert [(each.domain, each.version) for each in made.opset_import] == [("", 17), ("com.microsoft", 1)]
+    assert onnxc.repair(made).SerializeToString() == made.SerializeToString()
+
+
+def test_other_errors_stay() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (z) }'
+    with pytest.raises(onnxc.ModelError) as caught:
+        onnxc.repair(model_from_text(text))
+    assert {finding.code for finding in caught.value.diagnostics} == {"undefined-name"}
