@@ -55,7 +55,7 @@ def _for_cpu(options: CompileOptions) -> CompileOptions:
 
 def _checked(source: ModelSource | LoadedModel, options: CompileOptions) -> CheckedModel:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     expect_known_dims(checked, options.inputs)
     return checked
 

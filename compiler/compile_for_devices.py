@@ -83,7 +83,7 @@ def _run_whole(source: ModelSource | LoadedModel, options: CompileOptions) -> Ge
     assert options.config is not None, options
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     checked = with_stages(checked, options.config)

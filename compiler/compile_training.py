@@ -44,7 +44,7 @@ def compile_training(source: ModelSource, options: CompileOptions, seed: int) ->
 
 def _checked_programs(loaded: LoadedModel, options: CompileOptions) -> TrainingPrograms:
     """The programs, whose bindings assign what the variables can hold."""
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     graphs = resolve_training(loaded, options.limits, options.operators)
     if not graphs:
         message = "the model has no training information; onnxc.make_training makes it of a loss and an optimizer"

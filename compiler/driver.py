@@ -69,7 +69,7 @@ def run_stages(
     end = back_end(options) if end is None else end
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     yield from _stages_of_checked(checked, options, end)

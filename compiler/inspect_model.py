@@ -117,7 +117,7 @@ def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
 
 def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     expect_known_dims(checked, options.inputs)
     types = infer_types(checked, options.inputs)
     warn_of(types.unknown)

@@ -40,7 +40,7 @@ __all__ = ["interpret_checked", "interpret_model"]
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     expect_known_dims(checked, options.inputs)
     return interpret_checked(checked, options)
 

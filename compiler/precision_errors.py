@@ -124,7 +124,7 @@ def layer_errors(
     Both programs are interpreted, which takes time and keeps all values of one run in memory.
     """
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, limits=options.limits, operators=options.operators)
+    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     module = lower_model(checked, options.inputs)
     module = run_pipeline(module, OPTIMIZE)
     exact = _traced(module, inputs)

@@ -69,7 +69,7 @@ __all__ = ["compile_command"]
 @CONFIG
 @DEVICES
 @click.option("--keep-params", is_flag=True, help="Initializers become inputs with a default.")
-@click.option("--strict", is_flag=True, help="A shape that is declared otherwise than it is is an error.")
+@click.option("--strict", is_flag=True, help="What is declared wrong, and does no harm, is an error.")
 @click.option("--report", is_flag=True, help="Print kernels, bytes and what was declined.")
 @click.option("--stop-after", type=click.Choice(STAGES), help="Print what this stage makes, and stop.")
 @reporting_errors

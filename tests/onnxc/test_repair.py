@@ -70,6 +70,9 @@ def test_initializers_are_no_inputs_from_ir_version_4_on() -> None:
     text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }"
     model = model_from_text('<ir_version: 3, opset_import: ["" : 9]>' + text)
     assert {finding.code for finding in onnxc.check(model)} == {"initializer-without-input"}
+    with pytest.raises(onnxc.ModelError, match="onnxc repair"):
+        onnxc.compile(model, "interpreter", strict=True)
+    np.testing.assert_array_equal(onnxc.compile(model, "interpreter")(np.float32([5, 6])), np.float32([6, 8]))
     made = onnxc.repair(model)
     assert made.ir_version == 4
     assert [info.name for info in made.graph.input] == ["x"]
