@@ -14,7 +14,8 @@ __all__ = ["run_file"]
 
 OURS = "onnxc.compat.onnxruntime"
 MODULES = (
-    "", ".capi", ".capi._pybind_state", ".capi.onnxruntime_inference_collection", ".capi.onnxruntime_pybind11_state",
+    "", ".backend", ".capi", ".capi._pybind_state", ".capi.onnxruntime_inference_collection",
+    ".capi.onnxruntime_pybind11_state",
 )  # fmt: skip
 
 

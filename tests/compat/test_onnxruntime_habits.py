@@ -440,3 +440,68 @@ def test_models_that_break_a_rule_in_which_there_is_no_doubt_pass(ort: ModuleTyp
     assert [info.name for info in session.get_inputs()] == ["x"]
     (y,) = session.run(None, {"x": np.float32([3, 4])})
     np.testing.assert_array_equal(y, np.float32([-3, -8]), strict=True)
+
+
+def test_sparse_tensors_are_made_of_coordinates_or_rows(ort: ModuleType) -> None:
+    values, coordinates = np.float32([1, 2, 3]), np.array([3, 5, 15])
+    device = ort.OrtDevice.make("cpu", 0)
+    coo = ort.SparseTensor.sparse_coo_from_numpy([9, 9], values, coordinates, device)
+    assert (coo.format(), coo.data_type(), coo.device_name()) == (
+        ort.OrtSparseFormat.ORT_SPARSE_COO,
+        "sparse_tensor(float)",
+        "cpu",
+    )
+    assert list(coo.dense_shape()) == [9, 9]
+    value = ort.OrtValue.ort_value_from_sparse_tensor(coo)
+    assert value.is_sparse_tensor()
+    assert value.data_type() == "sparse_tensor(float)"
+    again = value.as_sparse_tensor()
+    for array, expected in ((again.values(), values), (again.as_coo_view().indices(), coordinates)):
+        assert not array.flags.writeable
+        np.testing.assert_array_equal(array, expected)
+    inner, outer = np.array([1, 1, 1]), np.array([0, 1, 2, 3, 3, 3, 3, 3, 3, 3])
+    csr = ort.SparseTensor.sparse_csr_from_numpy([9, 9], values, inner, outer, device)
+    assert csr.format() == ort.OrtSparseFormat.ORT_SPARSE_CSRC
+    np.testing.assert_array_equal(csr.as_csrc_view().inner(), inner)
+    np.testing.assert_array_equal(csr.as_csrc_view().outer(), outer)
+    with pytest.raises(RuntimeError):
+        csr.as_coo_view()
+    with pytest.raises(RuntimeError):
+        coo.to_cuda(ort.OrtDevice.make("cuda", 0))
+    texts = ort.SparseTensor.sparse_coo_from_numpy([9, 9], np.array(["a", "bc", ""]), coordinates, device)
+    assert texts.data_type() == "sparse_tensor(string)"
+    assert list(texts.values()) == ["a", "bc", ""]
+
+
+def test_arenas_are_set_up_by_position_or_by_name(ort: ModuleType) -> None:
+    arena = ort.OrtArenaCfg(8, 0, 4, 2)
+    assert (arena.max_mem, arena.arena_extend_strategy, arena.max_dead_bytes_per_chunk) == (8, 0, 2)
+    named = ort.OrtArenaCfg({"max_mem": 16, "initial_growth_chunk_size_bytes": 2})
+    assert (named.max_mem, named.initial_growth_chunk_size_bytes, named.initial_chunk_size_bytes) == (16, 2, -1)
+    with pytest.raises(RuntimeError, match="Invalid OrtArenaCfg option"):
+        ort.OrtArenaCfg({"max_memory": 16})
+
+
+@pytest.mark.filterwarnings("ignore:onnx.version is deprecated:DeprecationWarning")
+def test_the_backend_prepares_and_runs(ort: ModuleType) -> None:
+    backend = importlib.import_module(f"{ort.__name__}.backend")
+    model = model_from_text(MODEL)
+    product, total = backend.prepare(model.SerializeToString()).run(X)
+    np.testing.assert_allclose(product, PRODUCT)
+    np.testing.assert_allclose(total, PRODUCT.sum(), rtol=1e-6)
+    assert backend.supports_device("CPU")
+    np.testing.assert_allclose(backend.run(model.SerializeToString(), [X])[0], PRODUCT)
+    prepared = backend.prepare(model.SerializeToString(), "CPU", log_severity_level=3, of_no_use=1)
+    assert backend.prepare(prepared) is prepared
+    np.testing.assert_allclose(prepared.run([X])[0], PRODUCT)
+
+
+def test_raw_items_keep_their_zeros(ort: ModuleType) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (string[n] x) => (string[n] y) { y = Identity (x) }'
+    session = ort.InferenceSession(model_from_text(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    for array, expected in (
+        (np.array([b"a\0b\0", b"c\0d\0"], np.void), ["a\0b\0", "c\0d\0"]),
+        (np.array([b"ab", b"cde"]), ["ab", "cde"]),
+    ):
+        (y,) = session.run(None, {"x": array})
+        assert list(y) == expected

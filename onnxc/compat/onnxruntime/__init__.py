@@ -4,8 +4,16 @@ What it has, and where it differs: docs/compat_onnxruntime.md.
 """
 
 import operator
+from importlib import import_module
 
 from onnxc import __version__ as __version__
+from onnxc.compat.onnxruntime.arenas import (
+    OrtAllocatorType,
+    OrtArenaCfg,
+    OrtMemoryInfo,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+)
 from onnxc.compat.onnxruntime.io_binding import IOBinding
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
 from onnxc.compat.onnxruntime.options import (
@@ -15,17 +23,21 @@ from onnxc.compat.onnxruntime.options import (
     RunOptions,
     SessionOptions,
 )
-from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtMemType, OrtValue, SparseTensor
+from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtMemType, OrtValue
 from onnxc.compat.onnxruntime.providers import get_all_providers, get_available_providers
 from onnxc.compat.onnxruntime.seeds import choose_seed
 from onnxc.compat.onnxruntime.session import InferenceSession
+from onnxc.compat.onnxruntime.sparse_tensors import OrtSparseFormat, SparseTensor
 
 __all__ = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
-    "NodeArg", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "RunOptions", "SessionIOBinding",
-    "SessionOptions", "SparseTensor", "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
-    "get_available_providers", "get_build_info", "get_device", "get_version_string", "preload_dlls",
-    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
+    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtMemoryInfo",
+    "OrtSparseFormat", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions", "SparseTensor",
+    "create_and_register_allocator", "create_and_register_allocator_v2", "disable_telemetry_events",
+    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
+    "get_ep_devices", "get_version_string", "has_collective_ops", "preload_dlls", "print_debug_info",
+    "set_default_logger_callback", "set_default_logger_severity", "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes", "set_seed",
 ]  # fmt: skip
 
 SessionIOBinding = IOBinding
@@ -72,3 +84,27 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Changes nothing: there are none."""
+
+
+def set_default_logger_callback(_callback: object) -> None:
+    """Changes nothing: what there is to say is raised or warned of."""
+
+
+def set_global_thread_pool_sizes(_intra_op: int, _inter_op: int) -> None:
+    """Changes nothing: all executables share one pool already, and each says how many threads its calls may use."""
+
+
+def has_collective_ops() -> bool:
+    """Whether models with ONNX Runtime's collective operators run: no."""
+    return False
+
+
+def get_ep_devices() -> list[object]:
+    """Devices of providers that can be chosen by their properties: none, `providers` names them."""
+    return []
+
+
+def print_debug_info() -> None:
+    """Prints what a report of a problem should have: versions and the processor, as `onnxc doctor` does."""
+    doctor = import_module("onnxc.command_line.doctor")
+    doctor.print_findings(tuple(doctor.examine()))

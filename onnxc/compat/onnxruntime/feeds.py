@@ -6,6 +6,7 @@ import numpy as np
 
 from onnxc.compat.onnxruntime.node_args import NodeArg, tensor_text
 from onnxc.compat.onnxruntime.ort_values import OrtValue
+from onnxc.compat.onnxruntime.sparse_tensors import SparseTensor
 from onnxc.compat.onnxruntime.status import InvalidArgument
 from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.ir.dtypes import dtype_of
@@ -44,6 +45,11 @@ def _imported(name: str, value: object, args: Mapping[str, NodeArg]) -> object:
     if name not in args:
         raise InvalidArgument(f"Invalid input name: {name}")
     plain = _texts(value._value if isinstance(value, OrtValue) else value)
+    if isinstance(plain, SparseTensor):
+        return plain.stored()
+    if isinstance(plain, Mapping):
+        _expect_keys(plain, args[name])
+        return {key: each.item() if isinstance(each, np.generic) else each for key, each in plain.items()}
     if isinstance(plain, np.ndarray) and args[name].type.startswith("tensor("):
         _expect_type(plain, args[name])
         _expect_shape(plain.shape, args[name])
@@ -51,14 +57,27 @@ def _imported(name: str, value: object, args: Mapping[str, NodeArg]) -> object:
 
 
 def _texts(value: object) -> object:
-    """Bytes in an array are UTF-8, as ONNX Runtime reads them; blanks of fixed-size items are none of theirs."""
+    """Bytes in an array are UTF-8, as ONNX Runtime reads them; zeros behind them are no part of them.
+
+    Raw items (np.void) have them as a part.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "SV" or value.dtype.names is not None:
         return value
     if value.dtype.kind == "V" and value.dtype.type is not np.void:
         # Element types that NumPy does not have, such as bfloat16.
         return value
-    texts = [bytes(item).rstrip(b"\0").decode() for item in value.ravel()]
+    blank = b"\0" if value.dtype.kind == "S" else None
+    items = (bytes(item) for item in value.ravel())
+    texts = [(item if blank is None else item.rstrip(blank)).decode() for item in items]
     return np.array(texts, object).reshape(value.shape)
+
+
+def _expect_keys(value: Mapping[object, object], arg: NodeArg) -> None:
+    """RuntimeError for a key that is no integer or text, as the type of a map wants it."""
+    wanted, c_type = ((str,), "std::string") if arg.type.startswith("map(string") else ((int, np.integer), "int64_t")
+    for key in value:
+        if arg.type.startswith("map(") and not isinstance(key, wanted):
+            raise RuntimeError(f"Unexpected key type  {type(key)}, it cannot be linked to C type {c_type}")
 
 
 def _expect_type(array: np.ndarray, arg: NodeArg) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.compat.onnxruntime.node_args import tensor_text
-from onnxc.compat.onnxruntime.status import NotImplemented as NotSupported
+from onnxc.compat.onnxruntime.sparse_tensors import SparseTensor
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.runtime.sparse_tensor import SparseTensor as StoredTensor
 
 __all__ = [
-    "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "SparseTensor", "array_at", "expect_cpu", "ort_outputs",
+    "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "OrtValueVector", "array_at", "expect_cpu",
+    "ort_outputs",
 ]  # fmt: skip
 
 
@@ -69,21 +71,6 @@ def expect_cpu(device_type: str) -> None:
         raise RuntimeError(message)
 
 
-class SparseTensor:
-    """Not supported: pass `onnxc.SparseTensor`, which `run` takes and gives."""
-
-    def __init__(self, *_arguments: object) -> None:
-        raise NotSupported("ONNX Runtime's sparse tensors; onnxc.SparseTensor is what a run takes and gives")
-
-    @staticmethod
-    def sparse_coo_from_numpy(*_arguments: object) -> "SparseTensor":
-        return SparseTensor()
-
-    @staticmethod
-    def sparse_csr_from_numpy(*_arguments: object) -> "SparseTensor":
-        return SparseTensor()
-
-
 class OrtValue:
     """A value of a run. A tensor shares its memory with the array that it was made from."""
 
@@ -117,8 +104,8 @@ class OrtValue:
         return OrtValue(np.empty(tuple(shape), element_type))
 
     @staticmethod
-    def ort_value_from_sparse_tensor(_sparse: object) -> "OrtValue":
-        return OrtValue(SparseTensor())
+    def ort_value_from_sparse_tensor(sparse: SparseTensor) -> "OrtValue":
+        return OrtValue(sparse.stored())
 
     @staticmethod
     def from_dlpack(source: object) -> "OrtValue":
@@ -161,6 +148,8 @@ class OrtValue:
         """As "tensor(float)"; of sequences the type of the first element."""
         if isinstance(self._value, np.ndarray):
             return tensor_text(self.element_type())
+        if isinstance(self._value, StoredTensor):
+            return self.as_sparse_tensor().data_type()
         if isinstance(self._value, list):
             return f"seq({OrtValue(self._value[0]).data_type() if self._value else ''})"
         return "map" if isinstance(self._value, dict) else "optional"
@@ -172,12 +161,14 @@ class OrtValue:
         return isinstance(self._value, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        return False
+        return isinstance(self._value, StoredTensor)
 
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._value, list) and all(isinstance(each, np.ndarray) for each in self._value)
 
     def as_sparse_tensor(self) -> SparseTensor:
+        if isinstance(self._value, StoredTensor):
+            return SparseTensor.of_stored(self._value)
         raise RuntimeError(f"this value has no sparse tensor, it is of type {self.data_type()}")
 
     def tensor_size_in_bytes(self) -> int:
@@ -195,9 +186,17 @@ _STRING = 8
 """The number of ONNX's element type string, which NumPy has as objects."""
 
 
-def ort_outputs(values: Sequence[object]) -> list[OrtValue]:
+class OrtValueVector(list[OrtValue]):
+    """Values in a row, as the functions of the extension module give them."""
+
+    def push_back(self, value: OrtValue) -> None:
+        """Adds a value at the end."""
+        self.append(value)
+
+
+def ort_outputs(values: Sequence[object]) -> OrtValueVector:
     """What a run gave, as values."""
-    return [OrtValue(value) for value in values]
+    return OrtValueVector(OrtValue(value) for value in values)
 
 
 def array_at(address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""What ONNX Runtime's allocators are set up by: accepted, kept, and without effect, since calls have arenas of a size
+that is known when a model is compiled."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from onnxc.compat.onnxruntime.ort_values import OrtMemType
+
+__all__ = [
+    "OrtAllocatorType", "OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator",
+    "create_and_register_allocator_v2",
+]  # fmt: skip
+
+
+class OrtAllocatorType(IntEnum):
+    """Accepted; there is one kind."""
+
+    INVALID = -1
+    ORT_DEVICE_ALLOCATOR = 0
+    ORT_ARENA_ALLOCATOR = 1
+
+
+class OrtMemoryInfo:
+    """Where an allocator would get its memory."""
+
+    def __init__(self, name: str, kind: OrtAllocatorType, device_id: int, memory: OrtMemType) -> None:
+        self.name, self.allocator_type, self.device_id, self.memory_type = name, kind, device_id, memory
+
+
+class OrtArenaCfg:
+    """Limits of an arena, in bytes; -1 for none. Accepted and kept."""
+
+    _NAMES = (
+        "max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk",
+        "initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes",
+    )  # fmt: skip
+
+    def __init__(self, *given: int | Mapping[str, int]) -> None:
+        """The first four by position, or any of them as a mapping. Raises RuntimeError for other names."""
+        named: dict[str, int] = dict.fromkeys(self._NAMES, -1)
+        for name, value in zip(self._NAMES, given, strict=False):
+            named |= dict(value) if isinstance(value, Mapping) else {name: value}
+        unknown = named.keys() - {*self._NAMES}
+        if unknown:
+            raise RuntimeError(f"Invalid OrtArenaCfg option: {', '.join(sorted(unknown))}")
+        for name, limit in named.items():
+            setattr(self, name, limit)
+
+
+def create_and_register_allocator(_memory: OrtMemoryInfo, _arena: OrtArenaCfg | None) -> None:
+    """Changes nothing: executables share the memory of calls that have ended already."""
+
+
+def create_and_register_allocator_v2(
+    _provider: str, _memory: OrtMemoryInfo, _options: Mapping[str, str], _arena: OrtArenaCfg | None
+) -> None:
+    """Changes nothing, as `create_and_register_allocator`."""
