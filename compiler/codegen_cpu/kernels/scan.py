@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type,
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
-from onnxc.compiler.codegen_cpu.schedules.elements import SCAN_REGISTERS, scan_accumulator
+from onnxc.compiler.codegen_cpu.schedules.elements import scan_accumulator, scan_registers
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
@@ -70,7 +70,7 @@ class _Scan:
     @property
     def part(self) -> int:
         """How many of these are in registers at a time."""
-        return SCAN_REGISTERS * self.lanes
+        return scan_registers(self.frame.target) * self.lanes
 
     @cached_property
     def units(self) -> tuple[Dim, ...]:
@@ -90,27 +90,42 @@ class _Scan:
         coordinates = frame.split(ordinal, self.units)
         before, after = (tuple(map(Index, part)) for part in (coordinates[: self.axis], coordinates[self.axis :]))
         if self.lanes == 1:
-            self._lines(before, [after], None)
+            self._lines(before, [after], [None])
             return
         size, start = frame.size(self.shape[-1]), f.mul(coordinates[-1], self.width)
         stop = f.smin(f.add(start, self.width), size)
 
-        def together() -> None:
-            columns = range(0, self.width, self.lanes)
-            self._lines(before, [(*after[:-1], Index(f.add(start, column), 1)) for column in columns], None)
-
         def one_by_one() -> None:
             f.loop(start, stop, self.lanes, lambda column: self._vector(before, (*after[:-1], Index(column, 1)), stop))
 
-        if self.width == self.part:
-            f.if_(f.icmp("sge", f.sub(stop, start), self.width), together, one_by_one)
-            return
-        is_one = f.icmp("sle", f.sub(stop, start), self.lanes)
-        f.if_(is_one, one_by_one, lambda: self._stretch(before, after[:-1], start, stop))
+        def together() -> None:
+            if self.width == self.part:
+                self._registers(before, after[:-1], start, stop)
+            else:
+                self._stretch(before, after[:-1], start, stop)
+
+        f.if_(f.icmp("sle", f.sub(stop, start), self.lanes), one_by_one, together)
 
     def _vector(self, before: Sequence[Index], columns: Sequence[Index], stop: Int) -> None:
         left = self.frame.f.sub(stop, columns[-1].base)
-        self.frame.lanes_left(self.lanes, left, lambda mask: self._lines(before, [columns], mask))
+        self.frame.lanes_left(self.lanes, left, lambda mask: self._lines(before, [columns], [mask]))
+
+    def _registers(self, before: Sequence[Index], after: Sequence[Index], start: Int, stop: Int) -> None:
+        """Lines from `start` to `stop`, an element of each and then the next; what they come to is in registers.
+
+        Where there are fewer than a whole width, they go along together under masks: vector by vector the last 36
+        lines of f32[2000, 100] took three passes, 58 us for all in place of 55 us.
+        """
+        f, offsets = self.frame.f, range(0, self.width, self.lanes)
+        columns = [(*after, Index(f.add(start, offset), 1)) for offset in offsets]
+
+        def some() -> None:
+            left = f.sub(stop, start)
+            masks = [f.tail_mask(self.lanes, f.sub(left, offset)) for offset in offsets]
+            self._lines(before, columns, masks)
+
+        is_whole = f.icmp("sge", f.sub(stop, start), self.width)
+        f.if_(is_whole, lambda: self._lines(before, columns, [None] * len(columns)), some)
 
     def _stretch(self, before: Sequence[Index], after: Sequence[Index], start: Int, stop: Int) -> None:
         """Lines from `start` to `stop`, an element of each and then the next; what they come to is on the stack."""
@@ -125,7 +140,7 @@ class _Scan:
             def advance(columns: Sequence[Int], mask: Reg | None = None) -> None:
                 held = [f.load(self._identity.type, total(column)) for column in columns]
                 rows = [(*before, self._position(ordinal), *after, Index(column, 1)) for column in columns]
-                for column, value in zip(columns, self._advanced(rows, held, mask), strict=True):
+                for column, value in zip(columns, self._advanced(rows, held, [mask] * len(rows)), strict=True):
                     f.store(value, total(column))
 
             offsets = range(0, self.part, self.lanes)
@@ -137,12 +152,12 @@ class _Scan:
         f.loop(start, stop, self.lanes, lambda column: f.store(self._identity, total(column)))
         f.loop(0, self._length, 1, step)
 
-    def _lines(self, before: Sequence[Index], columns: Sequence[Sequence[Index]], mask: Reg | None) -> None:
+    def _lines(self, before: Sequence[Index], columns: Sequence[Sequence[Index]], masks: Sequence[Reg | None]) -> None:
         """A line, or as many vectors of them as there are columns; what they come to is in registers."""
 
         def step(ordinal: Reg, *totals: Reg) -> Sequence[Reg]:
             rows = [(*before, self._position(ordinal), *after) for after in columns]
-            return self._advanced(rows, totals, mask)
+            return self._advanced(rows, totals, masks)
 
         self.frame.f.loop(0, self._length, 1, step, [self._identity] * len(columns))
 
@@ -161,10 +176,12 @@ class _Scan:
         f = self.frame.f
         return Index(f.sub(f.sub(self._length, 1), ordinal) if self.op.flag("reverse") else ordinal)
 
-    def _advanced(self, rows: Sequence[Sequence[Index]], totals: Sequence[Reg], mask: Reg | None) -> Sequence[Reg]:
+    def _advanced(
+        self, rows: Sequence[Sequence[Index]], totals: Sequence[Reg], masks: Sequence[Reg | None]
+    ) -> Sequence[Reg]:
         """What lines come to with the elements at `rows`, where the results are written."""
         following = list[Reg]()
-        for index, total in zip(rows, totals, strict=True):
+        for index, total, mask in zip(rows, totals, masks, strict=True):
             e = self.frame.evaluator(self.lanes, mask)
             combined = combine(self.op.text("kind"), self.accumulator, total, self._read(e, index), self.frame.f)
             self._write(e, index, total if self.op.flag("exclusive") else combined)
