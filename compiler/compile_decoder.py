@@ -4,11 +4,11 @@ from dataclasses import replace
 from importlib.resources import files
 
 from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.decoding.keep_caches import Cache, find_caches, keep_caches
 from onnxc.compiler.decoding.last_rows import keep_last_rows
 from onnxc.compiler.decoding.roles import find_roles
 from onnxc.compiler.driver import compile_model, optimize, with_provenance
-from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
@@ -55,7 +55,7 @@ def _for_cpu(options: CompileOptions) -> CompileOptions:
 
 def _checked(source: ModelSource | LoadedModel, options: CompileOptions) -> CheckedModel:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     return checked
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
 from onnxc.compiler.compile_stages import expect_no_microbatches, run_pipeline_stages
 from onnxc.compiler.driver import Noun, optimize, with_provenance
-from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings, choose_configuration
 from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.graph import CheckedModel
@@ -83,7 +83,7 @@ def _run_whole(source: ModelSource | LoadedModel, options: CompileOptions) -> Ge
     assert options.config is not None, options
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     checked = with_stages(checked, options.config)

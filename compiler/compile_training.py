@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.diagnostics import model_error
 from onnxc.compiler.driver import compile_checked
-from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.frontend.training.binding_types import binding_findings
@@ -32,8 +32,9 @@ def compile_training(source: ModelSource, options: CompileOptions, seed: int) ->
     if options.target.kind == "cuda":
         message = f"training is for a CPU and the interpreter, the target is {options.target}"
         raise UnsupportedError(message, code="unsupported-training-target")
-    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    programs = _checked_programs(loaded, options)
+    read = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    loaded, checked = checked_model(read, options)
+    programs = _checked_programs(loaded, checked, options)
     _expect_known_dims(programs, options)
     initializations = [_compiled(program, options) for program in programs.initializations if program.updates]
     algorithms = [_compiled(program, options) for program in programs.algorithms]
@@ -42,9 +43,8 @@ def compile_training(source: ModelSource, options: CompileOptions, seed: int) ->
     )
 
 
-def _checked_programs(loaded: LoadedModel, options: CompileOptions) -> TrainingPrograms:
+def _checked_programs(loaded: LoadedModel, checked: CheckedModel, options: CompileOptions) -> TrainingPrograms:
     """The programs, whose bindings assign what the variables can hold."""
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
     graphs = resolve_training(loaded, options.limits, options.operators)
     if not graphs:
         message = "the model has no training information; onnxc.make_training makes it of a loss and an optimizer"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
-from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
@@ -69,7 +69,7 @@ def run_stages(
     end = back_end(options) if end is None else end
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
     yield "read", loaded
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     yield "check", checked
     yield from _stages_of_checked(checked, options, end)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
@@ -117,7 +118,7 @@ def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
 
 def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     types = infer_types(checked, options.inputs)
     warn_of(types.unknown)

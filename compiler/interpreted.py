@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
@@ -40,7 +40,7 @@ __all__ = ["interpret_checked", "interpret_model"]
 def interpret_model(source: ModelSource, options: CompileOptions) -> Executable:
     """The model as an executable of the interpreter."""
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     return interpret_checked(checked, options)
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.interpreter import interpret
@@ -124,7 +124,7 @@ def layer_errors(
     Both programs are interpreted, which takes time and keeps all values of one run in memory.
     """
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
-    checked = check_model(loaded, None, options.limits, options.operators, strict=options.inputs.strict)
+    loaded, checked = checked_model(loaded, options)
     module = lower_model(checked, options.inputs)
     module = run_pipeline(module, OPTIMIZE)
     exact = _traced(module, inputs)

@@ -4,7 +4,6 @@ The rules are in checks/, one family a file. A check does not raise, whatever a 
 proportion to the model.
 """
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,25 +36,20 @@ from onnxc.compiler.frontend.schemas import newest_opset
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
 
-TOLERATED = frozenset({"initializer-without-input"})
-"""Codes of errors that leave no doubt what a model means: ONNX Runtime saves such models when it has fused weights."""
-
 
 def check_model(
     model: LoadedModel | ModelProto,
     folder: Path | None = None,
     limits: Limits = DEFAULT_LIMITS,
     operators: CustomOperators = NO_OPERATORS,
-    *,
-    strict: bool = False,
 ) -> CheckedModel:
     """The checked model; ModelError tells every error there is.
 
     `folder` is where the external data of a ModelProto is; a LoadedModel knows its own. `operators` are those that the
-    caller brings. Errors that are `TOLERATED` become warnings, unless `strict`.
+    caller brings.
     """
     store = _store(model, folder, limits)
-    findings = _collect(_outline(model), store, operators, () if strict else TOLERATED)
+    findings = _collect(_outline(model), store, operators)
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise model_error(errors)
@@ -70,7 +64,7 @@ def collect_findings(
     operators: CustomOperators = NO_OPERATORS,
 ) -> tuple[Diagnostic, ...]:
     """Every error and warning there is."""
-    return _collect(_outline(model), _store(model, folder, limits), operators, ())
+    return _collect(_outline(model), _store(model, folder, limits), operators)
 
 
 def _outline(model: LoadedModel | ModelProto) -> ModelProto:
@@ -84,17 +78,9 @@ def _store(model: LoadedModel | ModelProto, folder: Path | None, limits: Limits)
     return TensorStore(ExternalFiles(folder), limits=limits)
 
 
-def _collect(
-    model: ModelProto, store: TensorStore, operators: CustomOperators, tolerated: Collection[str]
-) -> tuple[Diagnostic, ...]:
-    findings = Findings(store.limits.findings_per_code)
-    with findings.demoted(tolerated):
-        _check(model, store, operators, findings)
-    return findings.all()
-
-
-def _check(model: ModelProto, store: TensorStore, operators: CustomOperators, findings: Findings) -> None:
+def _collect(model: ModelProto, store: TensorStore, operators: CustomOperators) -> tuple[Diagnostic, ...]:
     limits = store.limits
+    findings = Findings(limits.findings_per_code)
     check_header(model, findings)
     model = with_functions(model, operators)
     configurations = check_configurations(model.configuration, findings)
@@ -120,6 +106,7 @@ def _check(model: ModelProto, store: TensorStore, operators: CustomOperators, fi
         with findings.demoted(() if key in reached else UNREACHED):
             _check_function(function, context)
     calls.check(findings)
+    return findings.all()
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:

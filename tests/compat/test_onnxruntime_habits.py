@@ -432,6 +432,7 @@ def test_libraries_may_be_loaded_before_a_session_is_made(ort: ModuleType) -> No
     assert ort.preload_dlls(cuda=False, cudnn=False, msvc=False, directory="") is None
 
 
+@pytest.mark.filterwarnings("ignore::onnxc.ModelWarning")
 def test_models_that_break_a_rule_in_which_there_is_no_doubt_pass(ort: ModuleType) -> None:
     """IR version 3 wants initializers to be inputs, every version wants nodes in order."""
     text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Neg (a) a = Mul (x, w) }"

@@ -19,6 +19,9 @@ g (float[N] x, bool c) => (float[N] y) {
 }"""
 
 
+YES = np.array(True)
+
+
 def operators(made: ModelProto) -> list[str]:
     return [node.op_type for node in made.graph.node]
 
@@ -70,9 +73,6 @@ def test_initializers_are_no_inputs_from_ir_version_4_on() -> None:
     text = "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }"
     model = model_from_text('<ir_version: 3, opset_import: ["" : 9]>' + text)
     assert {finding.code for finding in onnxc.check(model)} == {"initializer-without-input"}
-    with pytest.raises(onnxc.ModelError, match="onnxc repair"):
-        onnxc.compile(model, "interpreter", strict=True)
-    np.testing.assert_array_equal(onnxc.compile(model, "interpreter")(np.float32([5, 6])), np.float32([6, 8]))
     made = onnxc.repair(model)
     assert made.ir_version == 4
     assert [info.name for info in made.graph.input] == ["x"]
@@ -95,3 +95,29 @@ def test_other_errors_stay() -> None:
     with pytest.raises(onnxc.ModelError) as caught:
         onnxc.repair(model_from_text(text))
     assert {finding.code for finding in caught.value.diagnostics} == {"undefined-name"}
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_a_model_that_can_be_repaired_is_compiled_with_a_warning(target: str) -> None:
+    model = model_from_text(HEADER + BRANCHES + FUNCTION)
+    x = np.float32([-3, 0, 0.5])
+    with pytest.warns(onnxc.ModelWarning, match="not-topologically-sorted") as given:
+        exe = onnxc.compile(model, target)
+    assert len(given) == 1
+    np.testing.assert_allclose(exe(x, YES), onnxc.compile(onnxc.repair(model), "interpreter")(x, YES), rtol=1e-6)
+    with pytest.raises(onnxc.ModelError, match="onnxc repair"):
+        onnxc.compile(model, target, strict=True)
+
+
+def test_types_of_a_model_that_can_be_repaired_are_inferred() -> None:
+    with pytest.warns(onnxc.ModelWarning, match="not-topologically-sorted"):
+        made = onnxc.infer(model_from_text(HEADER + BRANCHES + FUNCTION))
+    assert operators(made) == ["Constant", "Add", "If", "f"]
+    assert {info.name for info in made.graph.value_info} >= {"late", "b", "one"}
+
+
+def test_a_model_that_is_wrong_in_something_else_too_is_refused_for_all() -> None:
+    text = HEADER + "g (float[N] x) => (float[N] y) { y = Add (a, missing) a = Exp (x) }"
+    with pytest.raises(onnxc.ModelError) as caught:
+        onnxc.compile(model_from_text(text))
+    assert {finding.code for finding in caught.value.diagnostics} == {"undefined-name", "not-topologically-sorted"}

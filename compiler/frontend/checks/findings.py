@@ -38,8 +38,8 @@ class Findings:
 
     @contextmanager
     def demoted(self, codes: Collection[str]) -> Iterator[None]:
-        """Within this errors of these codes count as warnings too."""
-        before, self._demoted = self._demoted, {*self._demoted, *codes}
+        """Within this errors of these codes count as warnings: they are in a part of the model that nothing uses."""
+        before, self._demoted = self._demoted, codes
         yield
         self._demoted = before
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from onnxc.compat.onnxruntime.node_args import NodeArg, declared_arg, inferred_arg
 from onnxc.compat.onnxruntime.options import SessionOptions
 from onnxc.compat.onnxruntime.status import Fail, InvalidArgument
-from onnxc.compiler.frontend.check import check_model, collect_findings
-from onnxc.compiler.frontend.custom.registered import operators_with
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.infer import InferredTypes, infer_types
-from onnxc.compiler.frontend.parts.repair import REPAIRED, repaired
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dtypes import dtype_of
@@ -41,13 +39,12 @@ def open_model(source: ModelSource, options: SessionOptions) -> SessionModel:
     """
     if options._initializers:
         source = _with_initializers(read_model(source).proto, options)
-    source = _let_pass(source)
     loaded = read_model(source)
     graph = loaded.outline.graph
     sizes = _fixed_sizes(graph.input, options)
     present = {info.name for info in graph.input}
     known = make_options("interpreter", sizes)
-    checked = check_model(loaded, operators=operators_with(()))
+    loaded, checked = checked_model(loaded, known)
     types = infer_types(checked, known.inputs)
     if types.unknown:
         raise Fail("\n".join(map(str, types.unknown)))
@@ -61,18 +58,6 @@ def open_model(source: ModelSource, options: SessionOptions) -> SessionModel:
         tuple(arg for arg in sides if arg.name in stored),
         tuple(_output(info, types, sizes, _symbols(graph.input)) for info in graph.output),
     )
-
-
-def _let_pass(source: ModelSource) -> ModelSource:
-    """The model, repaired where ONNX Runtime would let it pass and it is wrong in nothing else.
-
-    One with weights in files of their own stays as it is, since a message does not know its folder.
-    """
-    loaded = read_model(source)
-    errors = {finding.code for finding in collect_findings(loaded) if finding.severity == "error"}
-    if not errors or not errors <= REPAIRED or any(tensor.external_data for tensor in loaded.outline.graph.initializer):
-        return source
-    return repaired(loaded.proto)
 
 
 def _output(info: ValueInfoProto, types: InferredTypes, sizes: Mapping[str, int], symbols: Collection[str]) -> NodeArg:
