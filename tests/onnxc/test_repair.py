@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import ModelProto, checker
+from onnx import ModelProto, checker, helper
 
 import onnxc
 from tests.support.models import model_from_text
@@ -88,6 +88,25 @@ def test_an_operator_of_com_microsoft_has_its_import() -> None:
     made = onnxc.repair(model)
     assert [(each.domain, each.version) for each in made.opset_import] == [("", 17), ("com.microsoft", 1)]
     assert onnxc.repair(made).SerializeToString() == made.SerializeToString()
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(10, [2]), (1, [3]), (1, [1, 2]), (1, None)])
+def test_what_is_declared_of_an_initializer_and_is_wrong_goes(kind: int, shape: list[int] | None) -> None:
+    text = HEADER + "g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Mul (x, w) y = Neg (a) }"
+    model = model_from_text(text)
+    model.graph.value_info.append(helper.make_tensor_value_info("w", kind, shape))
+    model.graph.value_info.append(helper.make_tensor_value_info("a", 1, [2]))
+    made = onnxc.repair(model)
+    assert [info.name for info in made.graph.value_info] == (["a"] if shape else ["w", "a"])
+    assert onnxc.check(made) == ()
+
+
+def test_an_input_with_a_default_of_another_type_is_an_error() -> None:
+    text = HEADER + "g (float[2] x, float[2] w) => (float[2] y) { y = Mul (x, w) }"
+    model = model_from_text(text)
+    model.graph.initializer.append(helper.make_tensor("w", 1, [3], [1, 2, 3]))
+    with pytest.raises(onnxc.ModelError, match="initializer-shape"):
+        onnxc.compile(model)
 
 
 def test_other_errors_stay() -> None:

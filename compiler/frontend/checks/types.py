@@ -1,7 +1,7 @@
 """Types that a model declares: complete where the IR wants them, in agreement with initializers and one another."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.context import Context, check_tensor
@@ -220,7 +220,7 @@ def _check_initializer(
     if declared and stored and declared != stored:
         message = f'{kind} "{name}" is declared {declared} and its initializer is {stored}'
         context.findings.error("initializer-type", message, location, rule="ONNX IR, initializers")
-    if tensor.HasField("shape") and not _fits(dims, tensor.shape):
+    if tensor.HasField("shape") and not fits_shape(dims, tensor.shape):
         sizes = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim)
         declared_shape, stored_shape = listed(sizes, none=""), listed(dims, none="")
         message = f'{kind} "{name}" is declared [{declared_shape}] and its initializer has shape [{stored_shape}]'
@@ -237,7 +237,8 @@ def _tensor_of(proto: TypeProto) -> TypeProto.Tensor | TypeProto.SparseTensor | 
     return None
 
 
-def _fits(dims: tuple[int, ...], shape: TensorShapeProto) -> bool:
+def fits_shape(dims: Sequence[int], shape: TensorShapeProto) -> bool:
+    """Whether sizes are those of a declared shape, as far as these are numbers."""
     if len(dims) != len(shape.dim):
         return False
     return all(

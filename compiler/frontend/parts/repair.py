@@ -2,16 +2,24 @@
 
 from collections.abc import Iterator, MutableSequence
 
+from onnxc.compiler.frontend.checks.types import fits_shape
 from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.parts.sort_nodes import sort_nodes
-from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.schemas import newest_opset, normal_domain
 
 __all__ = ["REPAIRED", "repaired"]
 
 REPAIRED = frozenset(
-    {"initializer-without-input", "missing-graph-name", "missing-opset-import", "not-topologically-sorted"}
+    {
+        "initializer-shape",
+        "initializer-type",
+        "initializer-without-input",
+        "missing-graph-name",
+        "missing-opset-import",
+        "not-topologically-sorted",
+    }
 )
 """The codes of errors that may go; other runtimes let such models pass, and some tools write them."""
 
@@ -25,7 +33,7 @@ def repaired(model: ModelProto) -> ModelProto:
 
     Nodes stand behind those whose values they use. Graphs without a name get one. The IR version is at least 4 where
     initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
-    nodes are of it.
+    nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes.
     """
     made = ModelProto()
     made.CopyFrom(model)
@@ -34,6 +42,7 @@ def repaired(model: ModelProto) -> ModelProto:
     graphs = [*_graphs(made)]
     for graph in graphs:
         graph.name = graph.name or _NAME
+        _drop_wrong_declarations(graph)
     if made.ir_version == _FIRST_FREE_INITIALIZERS - 1 and any(map(_has_free_initializers, graphs)):
         made.ir_version = _FIRST_FREE_INITIALIZERS
     _import_microsoft(made)
@@ -61,6 +70,24 @@ def _has_free_initializers(graph: GraphProto) -> bool:
     inputs = {info.name for info in graph.input}
     sparse = (tensor.values.name for tensor in graph.sparse_initializer)
     return any(name not in inputs for name in (*(tensor.name for tensor in graph.initializer), *sparse))
+
+
+def _drop_wrong_declarations(graph: GraphProto) -> None:
+    inputs = {info.name for info in graph.input}
+    stored = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in inputs}
+    kept = [info for info in graph.value_info if info.name not in stored or _is_right(info, stored[info.name])]
+    if len(kept) < len(graph.value_info):
+        copies = [ValueInfoProto.FromString(info.SerializeToString()) for info in kept]
+        del graph.value_info[:]
+        graph.value_info.extend(copies)
+
+
+def _is_right(info: ValueInfoProto, stored: TensorProto) -> bool:
+    if info.type.WhichOneof("value") is None:
+        return True
+    declared = info.type.tensor_type
+    is_shaped = not declared.HasField("shape") or fits_shape(stored.dims, declared.shape)
+    return declared.elem_type == stored.data_type and is_shaped
 
 
 def _import_microsoft(model: ModelProto) -> None:
