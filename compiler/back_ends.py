@@ -49,15 +49,25 @@ def back_end(options: CompileOptions, progress: Callable[[int, int], None] | Non
     """
     if options.target.kind == "cuda":
         return _for_gpu(options, progress)
-    target = options.target
-    passes = (*CPU_OPTIMIZE, *target_pipeline("cpu", options.precision))
+    target, plan_target = options.target, cpu_plan_target(options.target)
+    passes = (*CPU_OPTIMIZE, *target_pipeline("cpu", options.precision), _computing_constants(plan_target, options))
     return BackEnd(
         target,
         target,
         passes,
-        cpu_plan_target(target),
+        plan_target,
         lambda plan: emit_for_cpu(plan, target, options.cache, progress),
     )
+
+
+def _computing_constants(target: PlanTarget, options: CompileOptions) -> Callable[[Module], Module]:
+    """The last pass, which plans with what all others have made."""
+
+    def compute_constants(module: Module) -> Module:
+        """Computes what is made of constants and would be written in calls."""
+        return planning.compute_constants(module, target, options.limits.folding_bytes)
+
+    return compute_constants
 
 
 def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | None) -> BackEnd:
@@ -68,11 +78,7 @@ def _for_gpu(options: CompileOptions, progress: Callable[[int, int], None] | Non
     optimize = GPU_FLOAT8_OPTIMIZE if multiplies(F8E4M3FN, target) else GPU_OPTIMIZE
     plan_target = gpu_plan_target(target, options.precision)
 
-    def compute_constants(module: Module) -> Module:
-        """Computes what is made of constants and would be written in calls."""
-        return planning.compute_constants(module, plan_target, options.limits.folding_bytes)
-
-    passes = (*optimize, *target_pipeline("cuda", options.precision), compute_constants)
+    passes = (*optimize, *target_pipeline("cuda", options.precision), _computing_constants(plan_target, options))
 
     def compiled(sources: Sequence[KernelSource]) -> Sequence[DeviceKernel]:
         return compile_kernels(sources, target, options.cache, progress=progress)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
+import onnxc
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I4, I8, DType
@@ -12,6 +14,7 @@ from onnxc.compiler.planning.compute_constants import compute_constants
 from onnxc.compiler.target import parse_target
 from tests.codegen_gpu.support import Device, make
 from tests.passes.golden import assert_same_meaning
+from tests.support.models import model_from_text
 
 TARGET = gpu_plan_target(parse_target("cuda:sm_90"))
 MANY = 1 << 30
@@ -80,3 +83,21 @@ def test_what_begins_at_a_size_of_the_call_is_no_constant() -> None:
 
     after = compute_constants(make(["f32[M, 8]"], rows), TARGET, MANY)
     assert [op.name for op in after.main.body.ops] == ["constant", "slice", "dot"]
+
+
+def test_a_cpu_computes_what_folding_has_left() -> None:
+    """Folding may do so much work and no more; a call converts no weights all the same."""
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        g (float[n, 64] x) => (float[n, 48] y) {
+            scale = Constant <value_float = 0.5> ()
+            w = DequantizeLinear (codes, scale)
+            turned = Neg (w)
+            y = MatMul (x, turned)
+        }"""
+    model = model_from_text(text)
+    weights = codes(I8, 64, 48)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "codes"))
+    exe = onnxc.compile(model, limits={"folding_work": 1})
+    assert [launch["kind"] for launch in exe.report()["launches"]] == ["contraction"]
+    x = np.linspace(-1, 1, 3 * 64, dtype=np.float32).reshape(3, 64)
+    np.testing.assert_allclose(exe(x), x @ (-0.5 * weights.astype(np.float32)), rtol=1e-5, atol=1e-5)
