@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, I32, DType
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Sweep
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Launch, Segment
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, ConvolutionSchedule
+from tests.codegen_cpu.test_block_products import Weights
 from tests.codegen_gpu.support import SM_90, make
 
 TARGET, SMS = gpu_plan_target(SM_90), 132
@@ -50,23 +53,34 @@ def _case(rows: tuple[int, ...], columns: int, depth: int) -> Case:
 def test_regret_of_products_of_any_number_of_rows(dtype: DType) -> None:
     for columns, depth in PRODUCTS:
         plan = _product(M, columns, depth, dtype)
-        launch, kernels = _launch(plan), plan.kernels
-        rows = _rows(launch)
-        case, problem = _case(rows, columns, depth), KernelProblem("contraction", kernels[0].block)
-        every = [_costs(problem, schedule, case) for schedule in TARGET.candidates(problem, case)]
-        best = np.min(every, axis=0)
-        costs = {each.kernel: _costs(problem, kernels[each.kernel].schedule, case) for each in launch.variants}
-        taken = [launch.variant_for({"M": number}).kernel for number in rows]
-        regret = np.array([costs[kernel][index] for index, kernel in enumerate(taken)]) / best
-        worst = int(regret.argmax())
-        assert regret[worst] <= BOUND, (columns, depth, rows[worst])
-        assert len(launch.variants) <= 9, (columns, depth)
+        rows, regret = _regret(plan, "contraction", columns, depth)
+        assert regret <= BOUND, (columns, depth, rows)
+        assert len(_launch(plan).variants) <= 9, (columns, depth)
 
 
-def _costs(problem: KernelProblem, schedule: object, case: Case) -> np.ndarray:
-    assert isinstance(schedule, ContractionSchedule), schedule
+@pytest.mark.parametrize(("columns", "depth"), [(256, 64), (768, 768), (4096, 4096)])
+def test_regret_of_products_with_few_bits_of_any_number_of_rows(columns: int, depth: int) -> None:
+    weights = Weights(4, 32, depth, columns)
+
+    def product(ir: Builder, x: Value) -> Value:
+        return ir.cast(weights.product(ir, ir.cast(x, F32)), BF16)
+
+    rows, regret = _regret(plan_kernels(make([f"bf16[M, {depth}]"], product), TARGET), "block_product", columns, depth)
+    assert regret <= BOUND, rows
+
+
+def _regret(plan: KernelPlan, kind: str, columns: int, depth: int) -> tuple[int, float]:
+    """The rows at which the variant that a call takes costs most beside the best candidate, and how much."""
+    launch, kernels = _launch(plan), plan.kernels
+    rows = _rows(launch)
+    case, problem = _case(rows, columns, depth), KernelProblem(kind, kernels[0].block)
     assert TARGET.sweep is not None
-    return TARGET.sweep(problem, schedule, case)
+    best = np.min([TARGET.sweep(problem, each, case) for each in TARGET.candidates(problem, case)], axis=0)
+    costs = {each.kernel: TARGET.sweep(problem, kernels[each.kernel].schedule, case) for each in launch.variants}
+    taken = [launch.variant_for({"M": count}).kernel for count in rows]
+    regret = np.array([costs[kernel][index] for index, kernel in enumerate(taken)]) / best
+    worst = int(regret.argmax())
+    return rows[worst], float(regret[worst])
 
 
 @pytest.mark.parametrize("rows", [64, 100, M, 49 * N])
