@@ -11,8 +11,10 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 
-# The last but one is two tiles of vectors side by side, and a part of a third; the last two stretches, and a part.
-SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 7, 16), (2, 3, 150), (1, 2, 1101)]
+# From 100 lines on they are parts of a tile of vectors side by side, whole tiles and a part with some vectors or most;
+# the last is two stretches, and a part.
+SHAPES = [(2, 3, 5), (1, 1, 1), (3, 17, 33), (0, 2, 3), (2, 0, 3), (2, 3, 0), (2, 7, 16)]
+SHAPES += [(2, 3, 100), (2, 3, 150), (1, 2, 250), (1, 2, 1101)]
 FORMS = list(product(("sum", "prod", "min", "max"), range(3), (False, True), (False, True)))
 
 
