@@ -10,6 +10,7 @@ RULES = "|".join(
     (
         *(
             "axis-out-of-range",
+            "complex-signal",
             "concat-rank",
             "concat-sizes",
             "convolution-groups",
