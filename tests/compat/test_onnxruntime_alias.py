@@ -29,6 +29,11 @@ class TestStandIn(unittest.TestCase):
 
     @unittest.skip("not here")
     def test_that_is_skipped(self): ...
+
+    def test_that_is_skipped_in_parts(self):
+        for part in range(3):
+            with self.subTest(part=part):
+                self.skipTest("not here")
 """
 
 
@@ -44,7 +49,7 @@ def test_tests_that_import_onnxruntime_get_onnxc(tmp_path: Path) -> None:
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     (tmp_path / "helper.py").write_text('expected_device = "CPU"\n')
     counts, lines = run(tmp_path / "stand_in.py", tmp_path)
-    assert counts == {"passed": 1, "failed": 1, "skipped": 1}
+    assert counts == {"passed": 1, "failed": 1, "skipped": 2}
     assert lines == ["stand_in.TestStandIn.test_that_fails: ValueError: as it should"]
 
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import onnxc.compat.onnxruntime as ort
+from onnxc.compat.onnxruntime.absent import ABSENT
 from onnxc.compat.onnxruntime.capi._pybind_state import InvalidArgument, InvalidGraph, NoSuchFile, NotImplemented
 from onnxc.runtime.errors import OnnxcError
 from tests.support.models import model_from_text
@@ -65,3 +67,17 @@ def test_a_session_is_compiled_by_its_first_run(opened: ort.InferenceSession, mo
     for size in (1, 2):
         opened.run(None, {"x": np.ones(size, np.float32), "z": np.ones(size, np.float32)})
     assert len(compiled) == 1
+
+
+@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.32."), reason="the list is of version 1.32")
+def test_each_name_of_the_package_is_here_or_in_the_list() -> None:
+    names = {name for name in dir(onnxruntime) if not name.startswith("_")}
+    assert names - set(dir(ort)) - {"capi"} <= ABSENT.keys()
+
+
+def test_what_is_not_here_says_why() -> None:
+    for name in ABSENT:
+        with pytest.raises(AttributeError, match=r"has no attribute .*: "):
+            getattr(ort, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        _ = ort.nothing

@@ -7,6 +7,7 @@ import operator
 from importlib import import_module
 
 from onnxc import __version__ as __version__
+from onnxc.compat.onnxruntime.absent import ABSENT
 from onnxc.compat.onnxruntime.arenas import (
     OrtAllocatorType,
     OrtArenaCfg,
@@ -41,6 +42,12 @@ __all__ = [
 ]  # fmt: skip
 
 SessionIOBinding = IOBinding
+
+
+def __getattr__(name: str) -> object:
+    """What is not here says why."""
+    reason = f": {ABSENT[name]}" if name in ABSENT else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
 
 
 def get_device() -> str:

@@ -52,6 +52,8 @@ class InferenceSession:
                 warnings.warn(f"InferenceSession has no option {name!r}, which is ignored", UserWarning, stacklevel=2)
         if not isinstance(path_or_bytes, str | os.PathLike | bytes):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        # Optimum reads it.
+        self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = sess_options or SessionOptions()
         self._providers = chosen_providers(providers, provider_options, is_strict=False)
         with as_model_errors():
