@@ -205,7 +205,10 @@ class Signature:
         declared = str(info.shape[check.axis])
         if declared == str(size):
             message = f"{came}, expected {size}: {describe(values[check.slot])} came for {info.text}"
-            return InputError(message, code="input-shape")
+            is_batch = check.axis == 0 and len(info.shape) > 1
+            sizes = ", ".join(map(str, shapes[check.slot]))
+            advice = f'; to take this size compile with shapes={{"{info.name}": [{sizes}]}}' if is_batch else ""
+            return InputError(message + advice, code="input-shape")
         sources = "; ".join(
             f"{self.symbols[binding.symbol].name} is {shapes[binding.slot][binding.axis]}"
             f' by axis {binding.axis} of input "{self.inputs[binding.slot].name}"'
