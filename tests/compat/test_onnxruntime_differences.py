@@ -6,9 +6,11 @@ from types import ModuleType
 import numpy as np
 import onnxruntime
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as their_state
 
 import onnxc.compat.onnxruntime as ort
-from onnxc.compat.onnxruntime.absent import ABSENT
+import onnxc.compat.onnxruntime.capi.onnxruntime_pybind11_state as our_state
+from onnxc.compat.onnxruntime.absent import ABSENT, ABSENT_ATTRIBUTES
 from onnxc.compat.onnxruntime.capi._pybind_state import InvalidArgument, InvalidGraph, NoSuchFile, NotImplemented
 from onnxc.runtime.errors import OnnxcError
 from tests.support.models import model_from_text
@@ -70,17 +72,31 @@ def test_a_session_is_compiled_by_its_first_run(opened: ort.InferenceSession, mo
     assert len(compiled) == 1
 
 
-@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.32."), reason="the list is of version 1.32")
-def test_each_name_of_the_package_is_here_or_in_the_list() -> None:
+@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.32."), reason="the lists are of version 1.32")
+def test_each_name_is_here_or_in_a_list() -> None:
     """Modules are none of them: which are attributes depends on what has been imported."""
-    names = {name for name in dir(onnxruntime) if not name.startswith("_")}
-    values = {name for name in names if not isinstance(getattr(onnxruntime, name), ModuleType)}
-    assert values - set(dir(ort)) <= ABSENT.keys()
+    for theirs, ours in ((onnxruntime, ort), (their_state, our_state)):
+        values = {name for name in _public(theirs) if not isinstance(getattr(theirs, name), ModuleType)}
+        assert values - set(dir(ours)) <= ABSENT.keys(), theirs.__name__
+    for name in ("InferenceSession", "SessionOptions", "RunOptions", "IOBinding", "OrtValue", "OrtArenaCfg"):
+        kind = getattr(ort, name)
+        there = {*_public(kind), *getattr(kind, "_defaults", ()), *getattr(kind, "_NAMES", ())}
+        assert _public(getattr(onnxruntime, name)) - there <= ABSENT_ATTRIBUTES.keys(), name
 
 
-def test_what_is_not_here_says_why() -> None:
-    for name in ABSENT:
+def _public(owner: object) -> set[str]:
+    return {name for name in dir(owner) if not name.startswith("_")}
+
+
+def test_what_is_not_here_says_why(opened: ort.InferenceSession) -> None:
+    for module in (ort, our_state):
+        for name in ABSENT:
+            with pytest.raises(AttributeError, match=r"has no attribute .*: "):
+                getattr(module, name)
+        with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+            _ = module.nothing
+    for name in ABSENT_ATTRIBUTES:
         with pytest.raises(AttributeError, match=r"has no attribute .*: "):
-            getattr(ort, name)
-    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
-        _ = ort.nothing
+            getattr(opened if name.startswith("get_") else ort.SessionOptions(), name)
+    with pytest.raises(AttributeError, match=r"'InferenceSession' has no attribute 'nothing'$"):
+        _ = opened.nothing

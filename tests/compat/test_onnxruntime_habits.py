@@ -506,3 +506,60 @@ def test_raw_items_keep_their_zeros(ort: ModuleType) -> None:
     ):
         (y,) = session.run(None, {"x": array})
         assert list(y) == expected
+
+
+def test_values_in_a_row_go_from_run_to_run(ort: ModuleType, state: ModuleType) -> None:
+    first = session(ort, '<ir_version: 8, opset_import: ["": 17]> g (float[n, 2] y) => (float[n, 2] x) { x = Neg (y) }')
+    binding = first.io_binding()
+    binding.bind_cpu_input("y", -X)
+    binding.bind_output("x")
+    first.run_with_iobinding(binding)
+    feeds = binding.get_outputs_as_ortvaluevector()
+    fetches = state.OrtValueVector()
+    devices = [ort.OrtDevice.make("cpu", 0)._get_c_device()] * 2
+    for _ in range(2):
+        session(ort).run_with_ortvaluevector(ort.RunOptions(), ["x"], feeds, ["total", "product"], fetches, devices)
+        total, product = (value.numpy() for value in fetches)
+        np.testing.assert_array_equal(product, PRODUCT)
+        np.testing.assert_array_equal(total, PRODUCT.sum())
+        assert total.shape == ()
+
+
+def test_providers_come_with_the_options(ort: ModuleType) -> None:
+    options = ort.SessionOptions()
+    assert not options.has_providers()
+    with pytest.raises(RuntimeError, match="Unknown Provider Type: Nobody"):
+        options.add_provider("Nobody", {})
+    options.add_provider("CPUExecutionProvider", {})
+    assert options.has_providers()
+    assert session(ort, MODEL, options).get_providers() == ["CPUExecutionProvider"]
+
+
+def test_loading_is_canceled(ort: ModuleType, state: ModuleType) -> None:
+    options = ort.SessionOptions()
+    options.set_load_cancellation_flag(True)
+    with pytest.raises(state.ModelLoadCanceled, match="canceled due to user request"):
+        session(ort, MODEL, options)
+    options.set_load_cancellation_flag(False)
+    session(ort, MODEL, options)
+
+
+def test_sessions_say_where_their_values_are(ort: ModuleType) -> None:
+    opened = session(ort)
+    assert [len(opened.get_input_memory_infos()), len(opened.get_output_memory_infos())] == [1, 2]
+    for info in (*opened.get_input_memory_infos(), *opened.get_output_memory_infos()):
+        assert (info.name, info.device_id, info.mem_type) == ("Cpu", 0, ort.OrtMemType.DEFAULT)
+    made = opened.create_ortvalue_from_shape_and_type([3, 2], np.float32, "cpu")
+    assert (made.shape(), made.data_type()) == ([3, 2], "tensor(float)")
+    assert opened.get_tuning_results() == []
+    opened.set_tuning_results([])
+    opened.set_ep_dynamic_options({"name": "value"})
+    opened.release_captured_graph()
+
+
+def test_the_extension_module_has_the_functions_of_the_package(ort: ModuleType, state: ModuleType) -> None:
+    assert state.get_device() == ort.get_device()
+    assert "set_seed" in dir(state)
+    assert state.get_version_string() == ort.get_version_string()
+    assert state.get_default_session_options().intra_op_num_threads == 0
+    assert state.kSameAsRequested == state.ArenaExtendStrategy.kSameAsRequested

@@ -7,7 +7,7 @@ import operator
 from importlib import import_module
 
 from onnxc import __version__ as __version__
-from onnxc.compat.onnxruntime.absent import ABSENT
+from onnxc.compat.onnxruntime.absent import absent_name
 from onnxc.compat.onnxruntime.arenas import (
     OrtAllocatorType,
     OrtArenaCfg,
@@ -46,8 +46,7 @@ SessionIOBinding = IOBinding
 
 def __getattr__(name: str) -> object:
     """What is not here says why."""
-    reason = f": {ABSENT[name]}" if name in ABSENT else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+    raise absent_name(__name__, name)
 
 
 def get_device() -> str:

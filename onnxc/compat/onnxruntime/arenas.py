@@ -7,7 +7,7 @@ from enum import IntEnum
 from onnxc.compat.onnxruntime.ort_values import OrtMemType
 
 __all__ = [
-    "OrtAllocatorType", "OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator",
+    "ArenaExtendStrategy", "OrtAllocatorType", "OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator",
     "create_and_register_allocator_v2",
 ]  # fmt: skip
 
@@ -20,11 +20,26 @@ class OrtAllocatorType(IntEnum):
     ORT_ARENA_ALLOCATOR = 1
 
 
+class ArenaExtendStrategy(IntEnum):
+    """Accepted; arenas do not grow."""
+
+    kNextPowerOfTwo = 0
+    kSameAsRequested = 1
+
+
 class OrtMemoryInfo:
-    """Where an allocator would get its memory."""
+    """Where an allocator gets its memory."""
+
+    device_mem_type = 0
+    device_vendor_id = 0
 
     def __init__(self, name: str, kind: OrtAllocatorType, device_id: int, memory: OrtMemType) -> None:
-        self.name, self.allocator_type, self.device_id, self.memory_type = name, kind, device_id, memory
+        self.name, self.allocator_type, self.device_id, self.mem_type = name, kind, device_id, memory
+
+    @classmethod
+    def of_cpu(cls) -> "OrtMemoryInfo":
+        """The memory that values of sessions are in."""
+        return cls("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)
 
 
 class OrtArenaCfg:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.compat.onnxruntime.node_args import NodeArg
-from onnxc.compat.onnxruntime.ort_values import OrtValue, array_at, expect_cpu
+from onnxc.compat.onnxruntime.ort_values import OrtValue, OrtValueVector, array_at, expect_cpu
 
 __all__ = ["IOBinding"]
 
@@ -99,6 +99,10 @@ class IOBinding:
     def get_outputs(self) -> list[OrtValue]:
         """The outputs of the last run."""
         return [*self._outputs.values()]
+
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """The outputs of the last run, as functions of the extension module take them."""
+        return OrtValueVector(self._outputs.values())
 
     def copy_outputs_to_cpu(self) -> list[object]:
         """The outputs of the last run as arrays."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, SupportsIndex
 
+from onnxc.compat.onnxruntime.absent import absent_attribute
 from onnxc.compat.onnxruntime.ort_values import OrtValue
+from onnxc.compat.onnxruntime.providers import expect_known
 from onnxc.compat.onnxruntime.status import NotImplemented as NotSupported
 
 __all__ = ["ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "RunOptions", "SessionOptions"]
@@ -60,6 +62,10 @@ class _Options:
             object.__setattr__(self, name, value)
             return
         object.__setattr__(self, name, _of_type(name, value, type(self._defaults[name])))
+
+    def __getattr__(self, name: str) -> object:
+        """What is not here says why."""
+        raise absent_attribute(self, name)
 
     def _add_entry(self, key: str, value: str) -> None:
         self._entries[str(key)] = str(value)
@@ -115,6 +121,8 @@ class SessionOptions(_Options):
         self._sizes_by_name: dict[str, int] = {}
         self._sizes_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, OrtValue] = {}
+        self._providers: list[tuple[str, Mapping[object, object]]] = []
+        self._is_canceled = False
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry; only those of the external data of `optimized_model_filepath` mean something here."""
@@ -143,6 +151,25 @@ class SessionOptions(_Options):
     def add_external_initializers_from_files_in_memory(self, *_arguments: object) -> None:
         """Not supported: `add_external_initializers` takes the values."""
         raise NotSupported("files of external data in memory; use add_external_initializers")
+
+    def add_provider(self, name: str, options: Mapping[object, object]) -> None:
+        """A provider of sessions that are made without `providers`. Raises RuntimeError for an unknown name."""
+        expect_known(name)
+        self._providers.append((name, options))
+
+    def has_providers(self) -> bool:
+        """Whether `add_provider` was called."""
+        return bool(self._providers)
+
+    def set_provider_selection_policy(self, _policy: object) -> None:
+        """Changes nothing: there is one provider."""
+
+    def set_provider_selection_policy_delegate(self, _delegate: object) -> None:
+        """Changes nothing: there is one provider, and nobody is asked."""
+
+    def set_load_cancellation_flag(self, is_canceled: bool) -> None:
+        """Sessions that are made with it set fail with ModelLoadCanceled."""
+        self._is_canceled = bool(is_canceled)
 
     def register_custom_ops_library(self, library: str) -> None:
         """Not supported: kernels of ONNX Runtime cannot be called."""

@@ -28,6 +28,10 @@ class OrtDeviceVendorId(IntEnum):
     NONE = 0
     AMD = 0x1002
     NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
     INTEL = 0x8086
 
 
@@ -36,6 +40,7 @@ class OrtMemType(IntEnum):
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
+    CPU = -1
     DEFAULT = 0
 
 
@@ -50,6 +55,10 @@ class OrtDevice:
     def make(name: str, device_id: int) -> "OrtDevice":
         """The device of that kind, there or not."""
         return OrtDevice(name.lower(), device_id)
+
+    def _get_c_device(self) -> "OrtDevice":
+        """What functions of the extension module take: here the device itself."""
+        return self
 
     def device_id(self) -> int:
         return self.index

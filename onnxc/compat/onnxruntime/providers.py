@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 __all__ = [
-    "CPU", "check_and_normalize_provider_args", "chosen_providers", "get_all_providers", "get_available_providers",
+    "CPU", "check_and_normalize_provider_args", "chosen_providers", "expect_known", "get_all_providers",
+    "get_available_providers",
 ]  # fmt: skip
 
 CPU = "CPUExecutionProvider"
@@ -37,10 +38,16 @@ def chosen_providers(providers: object, options: object, *, is_strict: bool) -> 
     Raises ValueError for what is no list of providers; strict, RuntimeError for a name that ONNX Runtime does not know.
     """
     names, given = check_and_normalize_provider_args(providers, options, get_available_providers())
-    unknown = [name for name in names if name not in (CPU, *_OTHERS)]
-    if unknown and is_strict:
-        raise RuntimeError(f"Unknown Provider Type: {unknown[0]}")
+    if is_strict:
+        expect_known(*names)
     return {CPU: dict(zip(names, given, strict=True)).get(CPU, {})}
+
+
+def expect_known(*names: str) -> None:
+    """RuntimeError for a name that ONNX Runtime does not know."""
+    unknown = [name for name in names if name not in (CPU, *_OTHERS)]
+    if unknown:
+        raise RuntimeError(f"Unknown Provider Type: {unknown[0]}")
 
 
 def check_and_normalize_provider_args(

@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
+import numpy.typing as npt
+
 import onnxc
+from onnxc.compat.onnxruntime.absent import absent_attribute
+from onnxc.compat.onnxruntime.arenas import OrtMemoryInfo
 from onnxc.compat.onnxruntime.feeds import expect_outputs, expect_required, imported_feed
 from onnxc.compat.onnxruntime.io_binding import IOBinding
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg, metadata_of
 from onnxc.compat.onnxruntime.options import RunOptions, SessionOptions
-from onnxc.compat.onnxruntime.ort_values import OrtValue, ort_outputs
+from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtValue, OrtValueVector, ort_outputs
 from onnxc.compat.onnxruntime.providers import chosen_providers
 from onnxc.compat.onnxruntime.seeds import RunSeeds
 from onnxc.compat.onnxruntime.source import open_model
-from onnxc.compat.onnxruntime.status import Fail, InvalidArgument, as_input_errors, as_model_errors
+from onnxc.compat.onnxruntime.status import Fail, InvalidArgument, ModelLoadCanceled, as_input_errors, as_model_errors
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.submitted_calls import submit_call
 
@@ -55,7 +59,11 @@ class InferenceSession:
         # Optimum reads it.
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = sess_options or SessionOptions()
+        if providers is None and self._options.has_providers():
+            providers = self._options._providers
         self._providers = chosen_providers(providers, provider_options, is_strict=False)
+        if self._options._is_canceled:
+            raise ModelLoadCanceled("Graph loading canceled due to user request.")
         with as_model_errors():
             self._model = open_model(path_or_bytes, self._options)
             self._write_optimized()
@@ -110,6 +118,30 @@ class InferenceSession:
         """As `run`, from values to values."""
         return ort_outputs(self.run(output_names, input_dict_ort_values, run_options))
 
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: OrtValueVector,
+        fetch_devices: Sequence[OrtDevice],
+    ) -> None:
+        """As `run_with_ort_values`, from values in a row into `fetches`, whatever it held. All are on the CPU."""
+        given = dict(zip(feed_names, feeds, strict=True))
+        fetches[:] = self.run_with_ort_values(fetch_names, given, run_options)
+
+    def create_ortvalue_from_shape_and_type(
+        self,
+        shape: Sequence[int],
+        element_type: npt.DTypeLike | int,
+        device_type: str,
+        device_id: int = 0,
+        vendor_id: int | OrtDeviceVendorId = -1,
+    ) -> OrtValue:
+        """A tensor to bind, whose elements are whatever was in memory."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)
+
     def io_binding(self) -> IOBinding:
         """What binds inputs and outputs of this session to memory."""
         return IOBinding(self)
@@ -133,6 +165,14 @@ class InferenceSession:
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in the order of the graph."""
         return [*self._model.outputs]
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where each input is expected: in the memory of the CPU."""
+        return [OrtMemoryInfo.of_cpu() for _ in self._model.inputs]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where each output will be: in the memory of the CPU."""
+        return [OrtMemoryInfo.of_cpu() for _ in self._model.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The inputs that have an initializer; a run may pass others, for which the model is compiled once more."""
@@ -167,6 +207,23 @@ class InferenceSession:
 
     def enable_fallback(self) -> None:
         """Changes nothing: there is one provider."""
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Changes nothing: the CPU has none."""
+
+    def get_tuning_results(self) -> list[object]:
+        """None: what is decided by measurement is decided when onnxc is built."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[object], *, error_on_invalid: bool = False) -> None:
+        """Changes nothing, as `get_tuning_results` has nothing."""
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """Changes nothing: there are no graphs of a GPU."""
+
+    def __getattr__(self, name: str) -> object:
+        """What is not here says why."""
+        raise absent_attribute(self, name)
 
     def get_profiling_start_time_ns(self) -> int:
         """When the session was made, by the clock of the day."""

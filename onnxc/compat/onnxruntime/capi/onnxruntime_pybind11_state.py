@@ -1,6 +1,9 @@
-"""Exceptions and classes under the name of ONNX Runtime's extension module."""
+"""Exceptions, classes and functions under the name of ONNX Runtime's extension module."""
 
-from onnxc.compat.onnxruntime.arenas import OrtAllocatorType, OrtArenaCfg, OrtMemoryInfo
+from importlib import import_module
+
+from onnxc.compat.onnxruntime.absent import absent_name
+from onnxc.compat.onnxruntime.arenas import ArenaExtendStrategy, OrtAllocatorType, OrtArenaCfg, OrtMemoryInfo
 from onnxc.compat.onnxruntime.io_binding import IOBinding as SessionIOBinding
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
 from onnxc.compat.onnxruntime.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
@@ -32,11 +35,31 @@ from onnxc.compat.onnxruntime.status import (
 )
 
 __all__ = [
-    "EPFail", "EngineError", "ExecutionMode", "Fail", "GraphOptimizationLevel", "InferenceSession",
-    "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "ModelLoadCanceled", "ModelLoaded", "ModelMetadata",
-    "ModelRequiresCompilation", "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented",
-    "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtMemoryInfo", "OrtSparseFormat", "OrtValue",
-    "OrtValueVector", "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions",
-    "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor", "get_all_providers",
-    "get_available_providers",
+    "ArenaExtendStrategy", "EPFail", "EngineError", "ExecutionMode", "Fail", "GraphOptimizationLevel",
+    "InferenceSession", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "ModelLoadCanceled", "ModelLoaded",
+    "ModelMetadata", "ModelRequiresCompilation", "NoModel", "NoSuchFile", "NodeArg", "NotFound", "NotImplemented",
+    "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtMemoryInfo", "OrtSparseFormat", "OrtValue", "OrtValueVector",
+    "RunOptions", "RuntimeException", "SessionIOBinding", "SessionOptions", "SparseBlockSparseView", "SparseCooView",
+    "SparseCsrView", "SparseTensor", "get_all_providers", "get_available_providers", "get_default_session_options",
+    "kNextPowerOfTwo", "kSameAsRequested",
 ]  # fmt: skip
+
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested
+
+
+def get_default_session_options() -> SessionOptions:
+    """Options as a session has them that is made without any."""
+    return SessionOptions()
+
+
+def __getattr__(name: str) -> object:
+    """What the package has too; for other names, why they are not here."""
+    package = import_module("onnxc.compat.onnxruntime")
+    if name in package.__all__:
+        return getattr(package, name)
+    raise absent_name(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("onnxc.compat.onnxruntime").__all__})
