@@ -18,7 +18,7 @@ def expect_known_dims(model: CheckedModel, options: InputOptions) -> None:
     known |= {size for shape in options.shapes.values() for size in shape if isinstance(size, str)}
     for name in options.dims:
         if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
+            listed = ", ".join(sorted(known)) or "none: what is declared as a number is changed by shapes"
             raise InputError(f"dims names {name!r}, the symbolic sizes of the inputs are {listed}", code="unknown-dim")
 
 

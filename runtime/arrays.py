@@ -52,9 +52,16 @@ def import_array(value: object, dtype: DType, what: str, expected: str) -> np.nd
         return _strings(array, what, expected)
     if array.dtype != dtype:
         if array.dtype.newbyteorder("=") != dtype:
-            raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
+            message = f"{what} is {describe(array)}, expected {expected}{_advice(array, dtype)}"
+            raise InputError(message, code="input-dtype")
         return array.astype(dtype, order="C")
     return array if is_ready(array) else array.copy(order="C")
+
+
+def _advice(array: np.ndarray, dtype: DType) -> str:
+    """How to convert numbers, which is not done unasked: values and precision may be lost."""
+    is_numeric = array.dtype.kind in "biuf" and dtype != STRING
+    return f': convert it with .astype("{dtype.name}")' if is_numeric else ""
 
 
 def plain_mapping(value: Mapping[Key, object], what: str, expected: str, code: str) -> Mapping[Key, object]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from onnxc.command_line.option_files import PLAIN_FILE
 from onnxc.command_line.progress import progress
 from onnxc.command_line.shared import is_artifact, print_parts, reporting_errors, write_page
 from onnxc.command_line.texts import describe
@@ -13,7 +14,7 @@ __all__ = ["inspect_command"]
 
 
 @click.command("inspect")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=PLAIN_FILE)
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with its graph instead.")
 @reporting_errors
 def inspect_command(file: Path, html: Path | None) -> None:

@@ -152,7 +152,8 @@ def parse_input(name: str, value: str) -> tuple[str, object]:
         return name, json.loads(value)
     except ValueError as problem:
         raise click.BadParameter(
-            f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]"
+            f"{value!r} is neither @FILE nor numbers, true, false or texts such as [[1, 2], [3, 4]]; "
+            f"the array in a file is {name}=@{value}"
         ) from problem
 
 

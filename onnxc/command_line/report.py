@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
+from onnxc.command_line.option_files import PLAIN_FILE
 from onnxc.command_line.shared import print_parts, reporting_errors
 from onnxc.command_line.texts.tables import facts_table, json_text, table
 from onnxc.runtime.load import read_artifact
@@ -19,7 +20,7 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 
 
 @click.command("report")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=PLAIN_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 @reporting_errors
 def report_command(file: Path, *, as_json: bool) -> None:

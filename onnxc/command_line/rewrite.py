@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 import onnxc
+from onnxc.command_line.option_files import PLAIN_FILE
 from onnxc.command_line.option_values import parse_names
 from onnxc.command_line.progress import progress
 from onnxc.command_line.shared import ALLOW_LINKS, LIMIT, MODEL, OPSET, reporting_errors
@@ -28,7 +29,6 @@ __all__ = [
 ]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT = click.option("-o", "--output", type=_FILE, required=True, help="Where to write.")
 
 
@@ -140,8 +140,8 @@ def split_command(model: Path, values: tuple[str, ...], outputs: tuple[Path, Pat
 
 
 @click.command("merge")
-@click.argument("first", type=_MODEL_FILE)
-@click.argument("second", type=_MODEL_FILE)
+@click.argument("first", type=PLAIN_FILE)
+@click.argument("second", type=PLAIN_FILE)
 @_OUTPUT
 @click.option(
     "--link",

@@ -11,6 +11,7 @@ import click
 from rich.console import Console, RenderableType
 
 import onnxc
+from onnxc.command_line.option_files import PLAIN_FILE
 from onnxc.command_line.option_values import (
     Range,
     Shape,
@@ -43,7 +44,7 @@ PIPE_COLUMNS = 160
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 """As the compiler names them, which is not loaded for the help of a command."""
 
-MODEL = click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+MODEL = click.argument("model", type=PLAIN_FILE)
 TARGET = click.option(
     "--target",
     default="cpu",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from onnxc.command_line.option_files import PLAIN_FILE
 from onnxc.command_line.shared import reporting_errors
 from onnxc.runtime.load import verify_artifact
 
@@ -11,7 +12,7 @@ __all__ = ["verify_command"]
 
 
 @click.command("verify")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=PLAIN_FILE)
 @reporting_errors
 def verify_command(file: Path) -> None:
     """Say whether every byte of an artifact is what was written.

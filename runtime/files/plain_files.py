@@ -7,11 +7,12 @@ What is in a file, this page does not know.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from onnxc.runtime.errors import InputError, MissingFileError
+from onnxc.runtime.files.near_paths import advice_for_folder, advice_for_missing
 
 __all__ = ["AnyPath", "open_plain_file", "path_text", "replaced_file"]
 
@@ -37,7 +38,7 @@ def open_plain_file(path: AnyPath, *, what: str) -> BinaryIO:
     except OSError as problem:
         raise _unopened(problem, name, what) from problem
     try:
-        _expect_plain(os.fstat(descriptor), name, what)
+        _expect_plain(os.fstat(descriptor), name, what, advise=advice_for_folder)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -93,11 +94,16 @@ def _expect_replaceable(name: str, what: str) -> None:
         raise
 
 
-def _expect_plain(status: os.stat_result, name: str, what: str) -> None:
-    """Raises InputError unless the status is that of a plain file."""
+def _no_advice(_folder: str) -> str:
+    return ""
+
+
+def _expect_plain(status: os.stat_result, name: str, what: str, *, advise: Callable[[str], str] = _no_advice) -> None:
+    """Raises InputError unless the status is that of a plain file; `advise` says what else to do with a folder."""
     if not stat.S_ISREG(status.st_mode):
         kind = next((kind for holds, kind in _KINDS if holds(status.st_mode)), "no plain file")
-        raise InputError(f'{what} "{name}" is {kind}, expected a plain file', code="not-a-plain-file")
+        advice = advise(name) if stat.S_ISDIR(status.st_mode) else ""
+        raise InputError(f'{what} "{name}" is {kind}, expected a plain file{advice}', code="not-a-plain-file")
 
 
 def _synchronize(folder: str) -> None:
@@ -114,7 +120,7 @@ def _synchronize(folder: str) -> None:
 
 def _unopened(problem: OSError, name: str, what: str) -> InputError:
     if problem.errno == errno.ENOENT:
-        return MissingFileError(f'there is no file "{name}"', path=name)
+        return MissingFileError(f'there is no file "{name}"{advice_for_missing(name)}', path=name)
     if problem.errno == errno.ENAMETOOLONG:
         return _too_long(name, what)
     # Sockets, and devices without a driver.

@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,49 @@ def test_a_missing_file_is_told_as_python_tells_it(tmp_path: Path) -> None:
     assert missing.value.code == "file-not-found"
     assert (missing.value.errno, missing.value.filename) == (errno.ENOENT, str(tmp_path / "a"))
     assert str(missing.value) == f'error[file-not-found]: there is no file "{tmp_path / "a"}"'
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "advice"),
+    [
+        ("digit.onnx", ["digits.onnx", "fix.onnx", "notes.txt"], '; near it is "digits.onnx"'),
+        ("Digits.ONNX", ["digits.onnx", "digits.onnxc"], '; near it are "digits.onnx", "digits.onnxc"'),
+        ("m", ["a.onnx", "notes.txt"], '; beside it is "a.onnx"'),
+        (
+            "m",
+            [f"{each}x.onnx" for each in "abcdef"],
+            '; beside it are "ax.onnx", "bx.onnx", "cx.onnx", "dx.onnx" and 2 more',
+        ),
+        ("m", [".m.onnx", "notes.txt"], ""),
+        ("m", [], ""),
+    ],
+)
+def test_a_missing_file_is_answered_with_what_is_there(
+    tmp_path: Path, asked: str, names: Sequence[str], advice: str
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(MissingFileError) as missing:
+        opened(tmp_path / asked)
+    assert str(missing.value) == f'error[file-not-found]: there is no file "{tmp_path / asked}"{advice}'
+
+
+def test_a_missing_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingFileError, match=f'; there is no folder "{tmp_path / "a"}"$'):
+        opened(tmp_path / "a" / "b")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(MissingFileError, match=r'; near it is "model.onnx"$'):
+        opened("modle.onnx")
+
+
+def test_a_folder_is_answered_with_the_models_in_it(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r'expected a plain file; in it is "a.onnx"$'):
+        opened(tmp_path)
+    with pytest.raises(InputError, match=r"expected a plain file$"):
+        replaced(tmp_path)
 
 
 @pytest.mark.parametrize("kind", SPECIAL)

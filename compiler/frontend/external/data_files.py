@@ -135,7 +135,8 @@ def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) ->
     try:
         descriptor = _open_linked(folder, location) if allow_links else _open_beneath(folder, location)
     except FileNotFoundError:
-        raise TensorError("external-data-not-found", f'the file "{location}" with its data does not exist') from None
+        message = f'the file "{location}" with its data does not exist: copy or download it beside the model'
+        raise TensorError("external-data-not-found", message) from None
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
             raise TensorError(
