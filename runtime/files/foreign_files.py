@@ -22,6 +22,10 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
         (rb"\x1f\x8b", "a gzip file: unpack it with gunzip"),
         (rb"\x89HDF", "an HDF5 file, such as a Keras model: convert it with tf2onnx"),
         (rb".{4}TFL3", "a TensorFlow Lite model: convert it with tf2onnx"),
+        (
+            rb".{4}ORTM",
+            "a model in ONNX Runtime's own format, with its kernels as nodes: take the .onnx that it was made from",
+        ),
         (rb"GGUF", "a GGUF file, weights without a graph: export the model that they are from to ONNX"),
         (rb".{5}\0{3}\{", "a safetensors file, weights without a graph: export the model that they are from to ONNX"),
         (

@@ -7,7 +7,7 @@ from itertools import islice
 
 __all__ = ["advice_for_folder", "advice_for_missing"]
 
-_MODELS = (".onnx", ".onnxc", ".ort", ".onnxtxt", ".textproto", ".json")
+_MODELS = (".onnx", ".onnxc", ".onnxtxt", ".textproto", ".json")
 _MOST_ENTRIES = 10_000
 """Of a folder; a message must not wait for one with millions."""
 _MOST_NAMES = 4

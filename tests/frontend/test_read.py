@@ -180,6 +180,7 @@ IMPOSTORS = {
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "zip": (b"PK\x03\x04" + bytes(30), "zip archive"),
     "gzip": (b"\x1f\x8b\x08" + bytes(30), "gzip"),
+    "ort": (b"\x18\x00\x00\x00ORTM" + bytes(30), "ONNX Runtime's own format"),
     "tflite": (b"\x1c\x00\x00\x00TFL3" + bytes(30), "TensorFlow Lite"),
     "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
     "pickle": (b"\x80\x02\x8a\nl\xfc", "pickle"),
