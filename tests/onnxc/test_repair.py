@@ -140,3 +140,50 @@ def test_a_model_that_is_wrong_in_something_else_too_is_refused_for_all() -> Non
     with pytest.raises(onnxc.ModelError) as caught:
         onnxc.compile(model_from_text(text))
     assert {finding.code for finding in caught.value.diagnostics} == {"undefined-name", "not-topologically-sorted"}
+
+
+SHADOWS = """
+g (float[N] x, bool c, bool d) => (float[N] y, float[N] a) {
+    a = Neg (x)
+    y = If (c) <then_branch = t () => (a) { a = Mul (x, x) },
+                else_branch = e () => (p) {
+                    a = Abs (x)
+                    p = If (d) <then_branch = tt () => (a) { a = Exp (x) },
+                                else_branch = ee () => (q) { a_1 = Add (a, x) q = Neg (a_1) }> }>
+}"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_what_shadows_a_value_gets_a_name_of_its_own(target: str) -> None:
+    model = model_from_text(HEADER + SHADOWS)
+    assert {finding.code for finding in onnxc.check(model)} == {"shadowed-name"}
+    made = onnxc.repair(model)
+    assert onnxc.check(made) == ()
+    exe = onnxc.compile(made, target)
+    x = np.float32([-3, 0, 0.5])
+    cases = {(True, True): x * x, (True, False): x * x, (False, True): np.exp(x), (False, False): -(np.abs(x) + x)}
+    for (first, second), y in cases.items():
+        results = exe(x, np.array(first), np.array(second))
+        np.testing.assert_allclose(results[0], y, rtol=1e-6)
+        np.testing.assert_array_equal(results[1], -x)
+
+
+def test_the_inputs_of_a_body_may_shadow() -> None:
+    text = """
+    g (float[N] x, int64 n, bool c) => (float[N] y) {
+        y = Loop (n, c, x) <body = b (int64 i, bool c, float[N] x) => (c, x_) { x_ = Add (x, x) }>
+    }"""
+    exe = onnxc.compile(onnxc.repair(model_from_text(HEADER + text)), "interpreter")
+    np.testing.assert_array_equal(exe(np.float32([1, -2]), np.array(3), YES), np.float32([8, -16]), strict=True)
+
+
+def test_a_name_that_a_nested_graph_uses_and_then_defines_is_in_doubt() -> None:
+    text = """
+    g (float[N] x, bool c) => (float[N] y) {
+        a = Neg (x)
+        y = If (c) <then_branch = t () => (a) { p = Exp (a) a = Mul (x, x) },
+                    else_branch = e () => (q) { q = Abs (a) }>
+    }"""
+    with pytest.raises(onnxc.ModelError) as caught:
+        onnxc.repair(model_from_text(HEADER + text))
+    assert "shadowed-name" in {finding.code for finding in caught.value.diagnostics}

@@ -72,6 +72,12 @@ def test_probit() -> None:
     assert_close(y, probit(x).astype(np.float32), terms=4)
 
 
+def test_coefficients_behind_those_of_all_rows_are_not_looked_at() -> None:
+    x = np.array([[1, 2], [-3, 4]], np.float32)
+    (y,) = run_ml("LinearRegressor", {"X": x}, coefficients=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], targets=2)
+    assert_same(y, x @ np.array([[1, 3], [2, 4]], np.float32))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_one_row_of_coefficients_scores_the_second_of_two_classes(target: str) -> None:
     x = np.array([[0.25], [-0.5], [0]], np.float32)

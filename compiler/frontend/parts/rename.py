@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.parts.uses import naming_attributes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, StringStringEntryProto
 from onnxc.runtime.errors import InputError
 
-__all__ = ["expect_values", "rename_values", "with_node_prefix", "with_prefix"]
+__all__ = ["expect_values", "rename_graph", "rename_values", "with_node_prefix", "with_prefix"]
 
 
 def rename_values(model: ModelProto, names: Mapping[str, str], *, may_join: bool = False) -> ModelProto:
@@ -27,10 +27,10 @@ def rename_values(model: ModelProto, names: Mapping[str, str], *, may_join: bool
         raise InputError(f"names that are empty or taken: {listed(map(repr, clashes))}", code="name-taken")
     renamed = ModelProto()
     renamed.CopyFrom(model)
-    _rename_graph(renamed.graph, names)
+    rename_graph(renamed.graph, names)
     for info in renamed.training_info:
         # The algorithm continues the main graph; bindings lead from its values to theirs.
-        _rename_graph(info.algorithm, names)
+        rename_graph(info.algorithm, names)
         for entry in (*info.initialization_binding, *info.update_binding):
             entry.key = names.get(entry.key, entry.key)
         _rename_entries(info.update_binding, names)
@@ -82,7 +82,8 @@ def expect_values(known: Iterable[str], names: Iterable[str]) -> None:
         raise InputError(f"the model has no value {listed(map(repr, unknown))}", code="unknown-value")
 
 
-def _rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
+def rename_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Gives the values of a graph, and what the graphs in it call so, these other names."""
     if not graph.ByteSize():
         return
     for info in (*graph.input, *graph.output, *graph.value_info):
@@ -111,7 +112,7 @@ def _rename_node(node: NodeProto, names: Mapping[str, str]) -> None:
         for sharding in configuration.sharding_spec:
             sharding.tensor_name = names.get(sharding.tensor_name, sharding.tensor_name)
     for _, graph in subgraphs(node):
-        _rename_graph(graph, names)
+        rename_graph(graph, names)
 
 
 def _replace(side: MutableSequence[str], names: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, MutableSequence
 from onnxc.compiler.frontend.checks.types import fits_shape
 from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
+from onnxc.compiler.frontend.parts.distinct_names import give_distinct_names
 from onnxc.compiler.frontend.parts.sort_nodes import sort_nodes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.schemas import newest_opset, normal_domain
@@ -19,6 +20,7 @@ REPAIRED = frozenset(
         "missing-graph-name",
         "missing-opset-import",
         "not-topologically-sorted",
+        "shadowed-name",
     }
 )
 """The codes of errors that may go; other runtimes let such models pass, and some tools write them."""
@@ -31,12 +33,15 @@ _NAME = "graph"
 def repaired(model: ModelProto) -> ModelProto:
     """A copy of the model in which these errors are gone.
 
-    Nodes stand behind those whose values they use. Graphs without a name get one. The IR version is at least 4 where
+    Nodes stand behind those whose values they use. What a nested graph defines under the name of a value around it, and
+    does not use before, has a name of its own. Graphs without a name get one. The IR version is at least 4 where
     initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
     nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes.
     """
     made = ModelProto()
     made.CopyFrom(model)
+    # Before nodes are sorted: their order tells what a name that is defined twice means.
+    give_distinct_names(made)
     for nodes in _bodies(made):
         sort_nodes(nodes)
     graphs = [*_graphs(made)]

@@ -1,5 +1,7 @@
 """LinearRegressor and LinearClassifier: one product with a matrix.
 
+Coefficients behind those of all rows are not looked at, as in ONNX Runtime.
+
 Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-ml
 """
 
@@ -75,6 +77,9 @@ def _scores(x: Value, count: int, node: Node, ir: Builder) -> Value:
     if count < 1 or coefficients.size % count:
         message = f"{coefficients.size} coefficients cannot be {count} rows"
         node.fail("linear-coefficients", message, rule=f"ONNX {node.operator}, coefficients")
+    features = x.shape[1]
+    if isinstance(features, int) and coefficients.size >= (count + 1) * features:
+        coefficients = coefficients[: count * features]
     rows = coefficients.reshape(count, -1)
     message = "the features of X and the coefficients of a row differ in number"
     ir.require_equal(x.shape[1], rows.shape[1], message, "linear-coefficients")
