@@ -136,6 +136,45 @@ def test_integer_convolutions_take_a_zero_point_that_a_call_decides() -> None:
     assert described(integers([u8(N, 8, 5, 4), u8()], make)[1]) == "u8 by i8 -> i32"
 
 
+@pytest.mark.parametrize("per_filter", [False, True])
+@pytest.mark.parametrize("zero", [0, 11, None])
+@pytest.mark.parametrize(("strides", "padding", "dilations"), [((1, 1), 0, (1, 1)), ((2, 1), 1, (1, 2))])
+def test_zero_points_of_filters_take_sums_of_windows(
+    per_filter: bool, zero: int | None, strides: tuple[int, int], padding: int, dilations: tuple[int, int]
+) -> None:
+    """As dynamic quantisation to u8 writes them; None is a zero point that a call decides."""
+    zeros = np.arange(100, 124).astype(np.int32) if per_filter else np.array(117, np.int32)
+
+    def make(b: Builder, x: Value, decided: Value) -> Value:
+        w = b.cast(b.constant((FILTERS.astype(np.int16) + 128).astype(np.uint8)), I32)
+        w = b.sub(w, b.broadcast(b.constant(zeros), (0,) * per_filter, w.shape))
+        x = shifted(b, x, decided if zero is None else zero)
+        return b.convolution(x, w, strides, (padding, 0), (padding, 1), dilations, dtype=I32)
+
+    after, convolution = integers([u8(N, 8, 5, 6), u8()], make)
+    assert described(convolution) == "u8 by u8 -> i32"
+    assert [count(after, name) for name in ("reduce", "reduce_window")] == [1, 1]
+
+
+def test_few_filters_whose_zero_point_has_been_subtracted_are_bytes_again() -> None:
+    filters = FILTERS[:2].astype(np.int32) - 11
+
+    def make(b: Builder, x: Value) -> Value:
+        return b.convolution(shifted(b, x, 3), b.constant(filters), (1, 1), (1, 1), (1, 1), (1, 1), dtype=I32)
+
+    assert np.ptp(filters) <= 255 < np.abs(filters).max() + 128
+    assert described(integers([u8(N, 8, 5, 4)], make)[1]) == "u8 by u8 -> i32"
+
+
+def test_integers_that_span_more_than_bytes_stay_what_they_are() -> None:
+    filters = np.arange(-128, 130, dtype=np.int32).reshape(2, 129, 1, 1)
+
+    def make(b: Builder, x: Value) -> Value:
+        return b.convolution(shifted(b, x, 3), b.constant(filters), (1, 1), (0, 0), (0, 0), (1, 1), dtype=I32)
+
+    assert described(integers([u8(N, 129, 2, 2)], make)[1]) == "i32 by i32 -> i32"
+
+
 def test_zero_points_of_many_filters_are_0_as_those_of_few() -> None:
     filters, zeros = np.ones((2000, 1, 1, 1), np.int8), np.zeros(2000, np.int8)
 

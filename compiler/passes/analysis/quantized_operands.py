@@ -90,7 +90,7 @@ def _shifted(value: Value, build: Builder) -> Quantized | None:
 
 
 def _narrow_constant(value: Value, build: Builder) -> Quantized | None:
-    """A constant of i32 whose elements fit in 8 bits: weights whose subtraction has been carried out."""
+    """A constant of i32 that fits in 8 bits less a zero point: weights whose subtraction has been carried out."""
     array = constant_of(value)
     if array is None or value.dtype != I32 or array.size == 0:
         return None
@@ -98,7 +98,10 @@ def _narrow_constant(value: Value, build: Builder) -> Quantized | None:
         narrow = array.astype(dtype.numpy)
         if np.array_equal(narrow, array):
             return Quantized(build.constant(narrow))
-    return None
+    least = int(array.min())
+    if int(array.max()) - least > np.iinfo(np.uint8).max:
+        return None
+    return Quantized(build.constant((array - least).astype(np.uint8)), Spread(build.constant(np.array(-least, "i4"))))
 
 
 def _zero_point(value: Value, build: Builder) -> Spread | None:

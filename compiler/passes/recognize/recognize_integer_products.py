@@ -224,7 +224,10 @@ def _scaled(total: Value, left: tuple[Quantized, str], right: tuple[Quantized, s
 
 @rule("convolution")
 def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
-    """convolution((x - zx) sx, w sw) = (convolution(x padded with zx, w) - zx Σ w) (sx sw), for x and w of 8 bits"""
+    """convolution((x - zx) sx, (w - zw) sw) = (convolution(x padded with zx, w) - zw Σ (x - zx) - zx Σ w) (sx sw)
+
+    for x and w of 8 bits; the sum of x - zx is that of the window of an output.
+    """
     return _convolve(op, build, (I8, U8))
 
 
@@ -253,6 +256,9 @@ def _convolve(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusa
     result, filters = f"nc{spatial}", f"ci{spatial.upper()}"
     sums = _Sums(result, dict(zip(result, op.result.shape, strict=True)), build)
     total = _convolved(x, w.source, op, build)
+    if w.zero is not None:
+        of_windows = _Term(_sums_of_windows(x, w, op, build), f"n{spatial}")
+        total = sums.less(total, sums.times(_Term(w.zero.value, "c" * len(w.zero.axes)), of_windows))
     if x.zero is not None:
         total = sums.less(total, sums.times(_Term(x.zero.value, ""), _sum(w, filters, build, list(filters[1:]))))
     return total if op.dtype() == I32 else _scaled(total, (x, result), (w, filters), sums)
@@ -262,9 +268,9 @@ def _no_convolution(x: Quantized, w: Quantized, op: Op) -> str:
     """Why a convolution cannot be one of integers; nothing where it can."""
     if set(op.ints("input_dilations")) != {1}:
         return "the input is dilated"
-    if w.zero is not None:
-        return "the zero point of the filters is not 0"
-    spreads = ((x.zero, ()), (x.scale, ()), (w.scale, (0,)))
+    if w.zero is not None and not all(isinstance(size, int) for size in w.source.shape[2:]):
+        return "the zero point of filters of unknown size is not 0"
+    spreads = ((x.zero, ()), (x.scale, ()), (w.zero, (0,)), (w.scale, (0,)))
     if any(not set(spread.axes) <= set(axes) for spread, axes in spreads if spread is not None):
         return "a scale or zero point varies along what is summed"
     return ""
@@ -280,6 +286,18 @@ def _convolved(x: Quantized, w: Value, op: Op, build: Rewriter) -> Value:
     return build.convolution(
         images, w, op.ints("strides"), low, high, op.ints("dilations"), op.int("groups"), dtype=I32
     )
+
+
+def _sums_of_windows(x: Quantized, w: Quantized, op: Op, build: Rewriter) -> Value:
+    """i32[N, *O], the integers of `x` less their zero point summed in the window of each output"""
+    integers = build.cast(x.source, I32)
+    if x.zero is not None:
+        integers = build.sub(integers, build.broadcast(x.zero.value, x.zero.axes, integers.shape))
+    window = (1, *(size for size in w.source.shape[2:] if isinstance(size, int)))
+    of_pixels = build.reduce(integers, "sum", (1,))
+    strides, dilations = (1, *op.ints("strides")), (1, *op.ints("dilations"))
+    low, high = (0, *op.dims("low")), (0, *op.dims("high"))
+    return build.reduce_window(of_pixels, "sum", window, strides, low, high, dilations)
 
 
 def _convolved_in_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
