@@ -67,7 +67,7 @@ def _wanted(block: Block, target: PlanTarget) -> Iterator[Op]:
     kept = [op for op, cone in cones.items() if not _repeats(op, cone)]
     written = frozenset(_written(block, target) if kept else ())
     for op in kept:
-        if op in written or any(each in written and not target.is_native(each) for each in cones[op]):
+        if not written.isdisjoint(cones[op]):
             yield op
 
 

@@ -83,6 +83,36 @@ def test_scales_of_columns_are_those_of_one_block() -> None:
     assert (op.name, op.int("block")) == ("block_product", K)
 
 
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_matrix_of_several_is_recognised(index: int, is_shared: bool) -> None:
+    """As of the directions of a recurrent layer: [directions, K, columns], with scales of each or of its columns."""
+    both = np.stack([CODES.T, -CODES.T]).astype(np.int8)
+    scales = np.stack([SCALES[:, 0], SCALES[:, 1]])[:, None]
+    scales = scales[:, :, :1] if is_shared else scales
+
+    def make(b: Builder, x: Value) -> Value:
+        weights = b.mul(b.cast(b.constant(both), F32), b.broadcast_to(b.constant(scales), both.shape))
+        turned = b.transpose(weights, (0, 2, 1))
+        one = b.reshape(b.slice(turned, (index, 0, 0), (1, COLUMNS, K), (1, 1, 1)), (COLUMNS, K))
+        return b.dot(x, one, "mk,gk->mg")
+
+    (op,), _ = products(make)
+    assert (op.name, op.int("block")) == ("block_product", K)
+
+
+def test_a_part_of_blocks_is_left_alone() -> None:
+    def make(b: Builder, x: Value) -> Value:
+        weights = b.mul(b.cast(b.constant(CODES.astype(np.int8)), F32), repeated(b, SCALES, 1))
+        return b.dot(x, b.concatenate([b.slice(weights, (0, 1), (COLUMNS, K - 1), (1, 1))] * 2, 1), "mk,nk->mn")
+
+    def doubled(b: Builder, x: Value) -> Value:
+        return make(b, b.concatenate([b.slice(x, (0, 1), (x.shape[0], K - 1), (1, 1))] * 2, 1))
+
+    (op,), _ = products(doubled)
+    assert op.name == "dot"
+
+
 def test_rows_of_blocks_that_are_reshaped_and_cast_are_recognised() -> None:
     """As exporters write groups: [groups, block] with a scale for each row, then one matrix of half precision."""
 

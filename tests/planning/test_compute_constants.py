@@ -50,6 +50,20 @@ def test_weights_are_widened_once(dtype: DType) -> None:
     assert len(device.plan.body.steps) == 1
 
 
+def test_weights_that_several_products_take_parts_of_are_widened_once() -> None:
+    """Each part is a constant then, which kernels pack; a call would have written the whole and packed what it read."""
+
+    def halves(ir: Builder, x: Value) -> Value:
+        weights = widened(ir, I8, 64, 40)
+        parts = [ir.slice(weights, (start, 0), (32, 40), (1, 1)) for start in (0, 32)]
+        return ir.add(*(ir.dot(x, ir.transpose(part, (1, 0)), "mk,nk->mn") for part in parts))
+
+    before = make(["f32[M, 32]"], halves)
+    after = compute_constants(before, TARGET, MANY)
+    assert sorted(op.name for op in after.main.body.ops) == ["add", "constant", "constant", "dot", "dot"]
+    assert_same_meaning(before, after, (1, 3), rounds=True)
+
+
 def test_rows_that_are_picked_stay_narrow_where_a_kernel_widens_them() -> None:
     before = table(I8)
     assert compute_constants(before, TARGET, MANY) is before

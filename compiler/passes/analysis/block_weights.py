@@ -64,7 +64,10 @@ def block_weights(value: Value) -> BlockWeights | None:
         return block_weights(op.operands[0])
     if op.name == "reshape":
         inner = block_weights(op.operands[0])
-        return None if inner is None else _side_by_side(inner, op.result.shape)
+        return None if inner is None else _flat(inner, op.result.shape) or _side_by_side(inner, op.result.shape)
+    if op.name == "slice":
+        inner = block_weights(op.operands[0])
+        return None if inner is None else _part(inner, op)
     return _scaled(op) if op.name == "mul" and value.dtype == F32 else None
 
 
@@ -78,6 +81,41 @@ def _scaled(product: Op) -> BlockWeights | None:
         if codes is not None and scales is not None and (difference is None or zeros is not None):
             return BlockWeights(*codes, scales, zeros)
     return None
+
+
+def _part(weights: BlockWeights, op: Op) -> BlockWeights | None:
+    """A slice along axes of which each index has scales and zero points of its own, or shares them with all."""
+    bounds = zip(op.dims("starts"), op.result.shape, op.ints("steps"), strict=True)
+    cuts = [
+        slice(start, start + size * step, step)
+        for start, size, step in bounds
+        if isinstance(start, int) and isinstance(size, int) and step > 0
+    ]
+    spreads = [spread for spread in (weights.scales, weights.zeros) if spread is not None]
+    if len(cuts) < weights.codes.ndim or any(set(spread.blocks) != {1} for spread in spreads):
+        return None
+
+    def cut(spread: PerBlock) -> PerBlock:
+        own = (each if size > 1 else slice(None) for each, size in zip(cuts, spread.array.shape, strict=True))
+        return PerBlock(spread.array[tuple(own)], spread.blocks)
+
+    zeros = None if weights.zeros is None else cut(weights.zeros)
+    return BlockWeights(weights.codes[tuple(cuts)], weights.dtype, cut(weights.scales), zeros)
+
+
+def _flat(weights: BlockWeights, shape: Sequence[Dim]) -> BlockWeights | None:
+    """The same without axes of size 1; None for other reshapes."""
+    kept = [axis for axis, size in enumerate(weights.codes.shape) if size != 1]
+    sizes = tuple(weights.codes.shape[axis] for axis in kept)
+    if sizes != tuple(shape):
+        return None
+
+    def flat(spread: PerBlock) -> PerBlock:
+        array = spread.array.reshape([spread.array.shape[axis] for axis in kept])
+        return PerBlock(array, tuple(spread.blocks[axis] for axis in kept))
+
+    zeros = None if weights.zeros is None else flat(weights.zeros)
+    return BlockWeights(weights.codes.reshape(sizes), weights.dtype, flat(weights.scales), zeros)
 
 
 def _side_by_side(weights: BlockWeights, shape: Sequence[Dim]) -> BlockWeights | None:
