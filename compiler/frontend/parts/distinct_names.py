@@ -29,14 +29,14 @@ def _names_in(nodes: MutableSequence[NodeProto]) -> Iterator[str]:
             yield from all_names(graph)
 
 
-def _visit(nodes: MutableSequence[NodeProto], around: set[str], taken: set[str]) -> None:
+def _visit(nodes: MutableSequence[NodeProto], outer: set[str], taken: set[str]) -> None:
     for node in nodes:
         for _, graph in subgraphs(node):
-            shadowing = [name for name in dict.fromkeys(own_names(graph)) if name and name in around]
+            shadowing = [name for name in dict.fromkeys(own_names(graph)) if name and name in outer]
             names = {name: _free(name, taken) for name in shadowing if not _is_used_before(graph, name)}
             if names:
                 rename_graph(graph, names)
-            _visit(graph.node, around.union(own_names(graph)), taken)
+            _visit(graph.node, outer.union(own_names(graph)), taken)
 
 
 def _free(name: str, taken: set[str]) -> str:
