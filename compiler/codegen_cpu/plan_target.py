@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_cpu.schedules.convolutions import (
     reads_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
+from onnxc.compiler.codegen_cpu.sigmoids import sigmoid_operand
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -47,7 +48,10 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         return contraction_cost(problem, schedule, case, target)
 
     return PlanTarget(
-        *(str(target), is_native, _reads_view, _measures, candidates, cost), compiles_steps=True, arranges=_ARRANGES
+        *(str(target), is_native, _reads_view, _measures, candidates, cost),
+        compiles_steps=True,
+        arranges=_ARRANGES,
+        shares_code=_reads_scalar,
     )
 
 
@@ -81,6 +85,16 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
         case "reduction" | "concatenate":
             return not crosses(view, SMALLEST_CROSSED)
     return True
+
+
+def _reads_scalar(op: Op, ordinal: int) -> bool:
+    """Whether an op with that operand in memory has the code that it has with the number itself.
+
+    Integers are divided by a number that is known with a product, and a sigmoid is known by its numbers.
+    """
+    if op.name in ("div", "rem") and op.results[0].dtype.is_integer:
+        return ordinal != 1
+    return sigmoid_operand(op.results[0]) is None
 
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:

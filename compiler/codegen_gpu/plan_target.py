@@ -69,7 +69,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         computes=_COMPUTES,
         inlines_movements=True,
         writes_several=_WRITES_SEVERAL,
-        shares_code=True,
+        shares_code=lambda op, ordinal: True,
         reads_padding=convolution.reads_padding,
         sweep=partial(_sweep, target=target),
     )

@@ -212,9 +212,12 @@ class FunctionBuilder:
         value = as_reg(value)
         self.emit(f"store {value.type} {value.text}, ptr {pointer.text}, align {align}")
 
-    def prefetch(self, pointer: Reg) -> None:
-        """Asks for the cache line of an address, which may be one that is not there, to be read again and again."""
-        self.call("llvm.prefetch.p0", "void", pointer, *(constant("i32", code) for code in (0, 3, 1)))
+    def prefetch(self, pointer: Reg, *, level: int = 1) -> None:
+        """Asks for the cache line of an address, which may be one that is not there, to be read again and again.
+
+        level: the cache that gets it, from 1, the nearest, to 3.
+        """
+        self.call("llvm.prefetch.p0", "void", pointer, *(constant("i32", code) for code in (0, 4 - level, 1)))
 
     # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
 

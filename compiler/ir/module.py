@@ -6,7 +6,6 @@ of the op that owns it. Symbols of sizes are names of the whole function.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Union
 
 import numpy as np
@@ -27,14 +26,14 @@ class Parameter:
 
     name: str
     type: Type
+    value: "Value" = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", Value(self, 0))
 
     @property
     def result_types(self) -> tuple[Type, ...]:
         return (self.type,)
-
-    @cached_property
-    def value(self) -> "Value":
-        return Value(self, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +46,11 @@ class Op:
     blocks: tuple["Block", ...]
     result_types: tuple[Type, ...]
     location: Location | None = None
+    results: tuple["Value", ...] = field(init=False)
 
-    @cached_property
-    def results(self) -> tuple["Value", ...]:
-        return tuple(Value(self, index) for index in range(len(self.result_types)))
+    def __post_init__(self) -> None:
+        results = tuple(Value(self, index) for index in range(len(self.result_types)))
+        object.__setattr__(self, "results", results)
 
     @property
     def result(self) -> "Value":
@@ -114,16 +114,10 @@ class Op:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A result of an op, or a parameter. `producer` makes it; two values are one where producer and index are."""
+    """A result of an op, or a parameter; compared by identity. `producer` makes it, and alone makes values."""
 
     producer: Op | Parameter
     index: int
-
-    def __hash__(self) -> int:
-        return id(self.producer) + self.index
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and self.producer is other.producer and self.index == other.index
 
     def __repr__(self) -> str:
         return f"<{self.producer.name}#{self.index}: {self.type}>"

@@ -13,6 +13,8 @@ def capture_count(op: Op) -> int:
 
 def has_effects(op: Op) -> bool:
     """Whether `op`, or an op in its blocks, does something besides its results."""
+    if not op.blocks:
+        return PRIMITIVES[op.name].effects
     return PRIMITIVES[op.name].effects or any(has_effects(inner) for block in op.blocks for inner in block.ops)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence, Set
 from functools import lru_cache
+from typing import NamedTuple
 
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
@@ -15,25 +16,27 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
 
     `known` are the symbols that are bound outside.
     """
-    live = set(block.results)
+    live = {value.producer for value in block.results}
     symbols = {name for value in block.results for name in _type_symbols(value.type)}
     kept: list[tuple[Op, Op]] = []
     scopes = _scopes(block, known)
     # Few programs bind symbols, and it takes long to look for all uses of them.
-    binds_any = any(binds for _, binds, _ in scopes)
-    for op, binds, visible in reversed(scopes):
-        needed = has_effects(op) or any(result in live for result in op.results)
-        if not needed and symbols.isdisjoint(binds):
+    binds_any = any(scope.binds for scope in scopes.values())
+    for op in reversed(block.ops):
+        scope = scopes.get(op, _NO_SCOPE)
+        if op not in live and symbols.isdisjoint(scope.binds) and not has_effects(op):
             continue
-        pruned = _prune_blocks(op, visible) if op.blocks else op
+        pruned = _prune_blocks(op, scope.visible) if op.blocks else op
         kept.append((op, pruned))
-        live.update(pruned.operands)
+        live.update([operand.producer for operand in pruned.operands])
         if binds_any:
             symbols |= used_symbols(pruned)
+    if len(kept) == len(block.ops) and not any(op.blocks for op in block.ops):
+        return block
     ops: list[Op] = []
     values: dict[Value, Value] = {}
     for op, pruned in reversed(kept):
-        operands = tuple(values.get(operand, operand) for operand in pruned.operands)
+        operands = tuple(values.get(operand, operand) for operand in pruned.operands) if values else pruned.operands
         if operands != pruned.operands:
             pruned = Op(pruned.name, operands, pruned.attributes, pruned.blocks, pruned.result_types, pruned.location)
         if pruned is not op:
@@ -42,14 +45,25 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
     return Block(block.parameters, tuple(ops), tuple(values.get(result, result) for result in block.results))
 
 
-def _scopes(block: Block, known: Set[str]) -> list[tuple[Op, Set[str], Set[str]]]:
-    """For each op the symbols that only it binds, and those that its blocks know."""
+class _Scope(NamedTuple):
+    """The symbols that only one op binds, and those that its blocks know."""
+
+    binds: Set[str]
+    visible: Set[str]
+
+
+_NO_SCOPE = _Scope(frozenset(), frozenset())
+
+
+def _scopes(block: Block, known: Set[str]) -> dict[Op, _Scope]:
+    """The scopes of the ops that bind symbols or have blocks."""
     seen = {*known, *(name for value in block.parameters for name in _type_symbols(value.type))}
-    scopes: list[tuple[Op, Set[str], Set[str]]] = []
+    scopes: dict[Op, _Scope] = {}
     for op in block.ops:
-        binds = set(bound_symbols(op)) - seen
-        scopes.append((op, binds, set(seen) if op.blocks else frozenset()))
-        seen |= binds
+        names = bound_symbols(op)
+        if names or op.blocks:
+            scopes[op] = _Scope(set(names) - seen, set(seen))
+            seen.update(names)
     return scopes
 
 

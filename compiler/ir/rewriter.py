@@ -76,8 +76,12 @@ def map_bodies(module: Module, transform: Callable[[Block, SymbolTable], Block])
 def symbols_in_use(function: Function) -> SymbolTable:
     """The symbols of `function` and their ranges, those that are bound within it included."""
     table = SymbolTable()
-    names = (name for op in walk(function.body) for name in bound_symbols(op))
-    inner = (name for op in walk(function.body) for block in op.blocks for name in _parameter_symbols(block))
+    names: list[str] = []
+    inner: list[str] = []
+    for op in walk(function.body):
+        names += bound_symbols(op)
+        for block in op.blocks:
+            inner += _parameter_symbols(block)
     for name in (*_parameter_symbols(function.body), *names, *inner):
         table.ranges[name] = (-(2**63), None) if name.startswith("?") else (0, None)
     table.ranges.update(function.symbols)
@@ -170,7 +174,8 @@ class Rewriter(PassBuilder):
             replaced = self._apply_rules(op)
             if replaced is None:
                 self.ops.append(op)
-                self._bind(item, op.results)
+                if op is not item:
+                    self._bind(item, op.results)
             else:
                 values, made = replaced
                 pending.append(_Replacement(item, values))

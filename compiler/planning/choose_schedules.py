@@ -119,10 +119,10 @@ class PlanTarget:
     write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
     operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
     concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
-    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads these.
-    reads_padding: whether the kernel of an anchor pads an operand as it reads it. sweep: the
-    cost at each number of a case's sweep, infinite where a schedule must not be taken; asked for where a measure has
-    samples.
+    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads those
+    that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
+    whether the kernel of an anchor pads an operand as it reads it. sweep: the cost at each number of a case's sweep,
+    infinite where a schedule must not be taken; asked for where a measure has samples.
     """
 
     name: str
@@ -138,7 +138,7 @@ class PlanTarget:
     computes: Computes = field(default_factory=dict)
     inlines_movements: bool = False
     writes_several: Collection[KernelKind] = ()
-    shares_code: bool = False
+    shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding
 
 

@@ -169,7 +169,8 @@ class _Planner:
         groups = merge_groups(groups, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
-        bound = share_code(groups) if target.shares_code else [build_kernel(group) for group in groups]
+        reads = target.shares_code
+        bound = [build_kernel(group) for group in groups] if reads is None else share_code(groups, reads)
         bound = [self.shares.held(kernel) for kernel in bound]
         variants = [self.variants(kernel) for kernel in bound]
         bound = [self.packed(kernel, each) for kernel, each in zip(bound, variants, strict=True)]

@@ -1,10 +1,10 @@
 """Kernels that differ in numbers alone as one kernel, which reads these: layers share code, whatever their scales are.
 
 Quantised models have scales and zero points of their own in every layer. A kernel that is like no other keeps its
-numbers in the code.
+numbers in the code, and so does each kernel those on which a target says that its code depends.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.ir.module import Op, Value
@@ -27,9 +27,12 @@ class _Apart:
     bare: BoundProblem
 
 
-def share_code(groups: Sequence[Group]) -> list[BoundProblem]:
-    """The kernels of `groups`; numbers in which otherwise equal ones differ are read from the weights."""
-    copies = [_apart(group) for group in groups]
+def share_code(groups: Sequence[Group], reads: Callable[[Op, int], bool]) -> list[BoundProblem]:
+    """The kernels of `groups`; numbers in which otherwise equal ones differ are read from the weights.
+
+    reads: whether the code of an op is as good where it reads the number that is the operand of that ordinal.
+    """
+    copies = [_apart(group, reads) for group in groups]
     alike: dict[str, list[int]] = {}
     for ordinal, copy in enumerate(copies):
         problem = copy.bare.problem
@@ -58,7 +61,7 @@ def _differing(copies: Sequence[_Apart]) -> list[set[Op]]:
     return read
 
 
-def _apart(group: Group) -> _Apart:
+def _apart(group: Group, reads: Callable[[Op, int], bool]) -> _Apart:
     constants = inline_constants(group)
     copies: dict[Op, Op] = {}
     ops: dict[Op, None] = {}
@@ -84,4 +87,16 @@ def _apart(group: Group) -> _Apart:
 
     outputs = tuple(map(copied, group.outputs))
     apart = Group(group.kind, copies[group.anchor], outputs, ops)
-    return _Apart(apart, frozenset(own), build_kernel(apart, own))
+    kept = {
+        _repeated(operand).op
+        for op in ops
+        for ordinal, operand in enumerate(op.operands)
+        if op.name != "broadcast" and not reads(op, ordinal)
+    }
+    read = [constant for constant in own if constant not in kept]
+    return _Apart(apart, frozenset(read), build_kernel(apart, read))
+
+
+def _repeated(value: Value) -> Value:
+    """What a value is the broadcast of, or it itself."""
+    return value.op.operands[0] if value.op is not None and value.op.name == "broadcast" else value

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import PointerKernel
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
@@ -235,3 +236,11 @@ def test_filters_of_one_number(is_constant: bool, groups: int) -> None:
     types = ["f32[2, 9, 9, 16]"] if is_constant else ["f32[2, 9, 9, 16]", "f32[]"]
     arrays = [sample(F32, 2, 9, 9, 16), *([] if is_constant else [sample(F32)])]
     Native(make(types, build), HOST).check(*arrays, bound=2e-5)
+
+
+def test_each_product_asks_for_one_vector_of_the_panel_that_is_read_next() -> None:
+    text = PointerKernel("float", 6, 4).write(HOST).text()
+    assert text.count("call void @llvm.prefetch.p0(") == 1
+    # For reading, into the second-level cache, as data.
+    assert "i32 0, i32 3, i32 1)" not in text
+    assert "i32 0, i32 2, i32 1)" in text

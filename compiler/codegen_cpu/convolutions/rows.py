@@ -287,11 +287,14 @@ class _Rows:
     def _multiply(
         self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int, prepare: Callable[[Int], None] | None
     ) -> None:
+        f, (taps, run) = self.frame.f, counts
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
+        # Packed panels, and the blocks of each, lie in the order in which they are read.
+        ahead = panel if self.scratch is not None else f.gep(panel, f.mul(f.mul(taps, run), self.width), self.element)
         product = GatheredProduct(
-            self.table.addresses, self.table.rows, *counts, panel, step, self.tile, self.table.zeros
+            self.table.addresses, self.table.rows, taps, run, panel, step, self.tile, self.table.zeros, ahead
         )
-        multiply_gathered(self.frame.f, product, rows, accumulate, self.element, self._shape, prepare)
+        multiply_gathered(f, product, rows, accumulate, self.element, self._shape, prepare)
 
     # The way to the result
 

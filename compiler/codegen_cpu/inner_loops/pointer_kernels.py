@@ -22,7 +22,7 @@ class GatheredProduct:
 
     pointers: [tap][row], `pointer_step` apart from tap to tap; `taps` of them, each with a run of `run` products. The
     panel has `panel_step` elements from tap to tap. zeros: the address of zeros; a tap for which all rows are there is
-    left out.
+    left out. ahead: where a panel of this size lies that is read next; it gets into the second-level cache meanwhile.
     """
 
     pointers: Reg
@@ -33,6 +33,7 @@ class GatheredProduct:
     panel_step: Int
     tile: Reg
     zeros: Reg
+    ahead: Reg
 
 
 def multiply_gathered(
@@ -49,6 +50,7 @@ def multiply_gathered(
     prepare: is written for each row, before it is multiplied.
     """
     vectors, lanes, full = shape
+    column_of_vectors = f.mul(f.mul(product.taps, product.run), lanes)
     fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, product.zeros)
 
     def call(row: Int, step: int) -> None:
@@ -56,7 +58,10 @@ def multiply_gathered(
             f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
         pointers = f.gep(product.pointers, row, "ptr")
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
-        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate)
+        # A step of a run asks for one vector, so that the panel ahead is there after as many full steps of rows.
+        part = f.gep(product.ahead, f.mul(f.udiv(row, full), column_of_vectors), element)
+        ahead = f.select(f.icmp("slt", row, vectors * full), part, product.panel)
+        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate, ahead)
 
     by_steps(f, rows, row_steps(full), call)
 
@@ -75,10 +80,11 @@ class PointerKernel:
 
     def write(self, target: Target) -> FunctionBuilder:
         """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr zeros, ptr tile,
-        i64 accumulate)
+        i64 accumulate, ptr ahead)
 
         tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over taps t and k < run of pointers[t][r][k] * panel[t][k][j].
         There is at least one tap and one product of each. What is multiplied by nothing but zeros is left out.
+        Meanwhile `taps` by `run` vectors from `ahead` on, which may be of nobody, get into the second-level cache.
         """
         return _Writer(self, target).write()
 
@@ -91,13 +97,13 @@ class _Writer:
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
         self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
-        names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate")]
+        names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate"), ("ptr", "ahead")]
         self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:
         f = self.f
-        pointers, pointer_step, taps, run, panel, panel_step, zero_row, tile, accumulate = f.parameters
+        pointers, pointer_step, taps, run, panel, panel_step, zero_row, tile, accumulate, ahead = f.parameters
         addresses = [
             f.gep(tile, row * self.width + column * self.lanes, self.kernel.element) for row, column in self.sums
         ]
@@ -114,7 +120,8 @@ class _Writer:
             part = f.gep(panel, f.mul(ordinal, panel_step), self.kernel.element)
 
             def products() -> Sequence[Reg]:
-                return f.loop(0, run, 1, partial(self._step, rows, part), totals, at_least_once=True)
+                lines = f.gep(ahead, f.mul(f.mul(ordinal, run), self.lanes), self.kernel.element)
+                return f.loop(0, run, 1, partial(self._step, rows, part, lines), totals, at_least_once=True)
 
             return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
 
@@ -130,11 +137,12 @@ class _Writer:
         first, *others = (f.icmp("eq", row, address) for row in rows)
         return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
 
-    def _step(self, rows: Sequence[Reg], panel: Reg, k: Int, *totals: Reg) -> Sequence[Reg]:
+    def _step(self, rows: Sequence[Reg], panel: Reg, ahead: Reg, k: Int, *totals: Reg) -> Sequence[Reg]:
         """The sums with one more product each."""
         f, element = self.f, self.kernel.element
         line = f.gep(panel, f.mul(k, self.width), element)
         b = [f.load(self.vector, f.gep(line, j * self.lanes, element), align=64) for j in range(self.kernel.vectors)]
+        f.prefetch(f.gep(ahead, f.mul(k, self.lanes), element), level=2)
         sums = list(totals)
         for row, pointer in enumerate(rows):
             x = f.splat(f.load(element, f.gep(pointer, k, element), align=1), self.lanes)

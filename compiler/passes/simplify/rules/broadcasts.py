@@ -93,6 +93,8 @@ def slice_broadcast(op: Op, build: Builder) -> Value | None:
 @rule(*POINTWISE)
 def compute_before_broadcast(op: Op, build: Builder) -> Value | None:
     """f(broadcast(x), broadcast(y)) = broadcast(f(x, y)), over the axes that one of them has"""
+    if any(made_by(operand, "broadcast") is None for operand in op.operands):
+        return None
     shape = op.result.shape
     sources = [unbroadcast(operand) for operand in op.operands]
     varying = {axis for x, axes in sources for axis, size in zip(axes, x.shape, strict=True) if size != 1}
