@@ -205,6 +205,22 @@ def local_response(b: Builder, x: Value) -> Value:
     return b.div(x, b.pow(b.add(b.mul(total, 0.1), 1.0), 0.75))
 
 
+def mixed_rows(b: Builder, x: Value, *, first: bool = True) -> Value:
+    """Each channel of [N, C, M, 6] by itself, by a matrix on either side."""
+    matrix = b.constant(weights(6, 6))
+    return b.dot(x, matrix, "ncab,bd->ncad") if first else b.dot(matrix, x, "bd,ncab->ncad")
+
+
+def mixed_subsets(b: Builder, x: Value) -> Value:
+    """Graph convolution: each subset of the channels by a matrix of its own, and the sum of them."""
+    return b.dot(b.reshape(x, (N, 2, 2, M, 6)), b.constant(weights(2, 6, 6)), "nkcab,kbd->ncad")
+
+
+def mixed_by_image(b: Builder, x: Value) -> Value:
+    """By a matrix that is another for each image and row of pixels, and that only the call knows."""
+    return b.dot(x, b.reduce(b.mul(x, 0.5), "sum", (1,)), "ncab,nad->ncbd")
+
+
 BETWEEN: dict[str, tuple[Make, int]] = {
     "pointwise": (lambda b, x: b.gelu(b.sub(b.tanh(x), per_channel(b, x))), 0),
     "per place": (by_place, 0),
@@ -226,6 +242,10 @@ BETWEEN: dict[str, tuple[Make, int]] = {
     "sum over rows": (lambda b, x: b.unsqueeze(b.reduce(x, "sum", (2,)), (3,)), 0),
     "shuffled channels": (shuffled, 1),
     "norm over space": (spatial_norm, 2),
+    "rows of pixels mixed": (lambda b, x: relu(b, mixed_rows(b, x)), 0),
+    "rows of pixels mixed from the left": (lambda b, x: mixed_rows(b, x, first=False), 0),
+    "neighbours in a graph": (mixed_subsets, 0),
+    "a matrix of each image": (mixed_by_image, 0),
 }
 
 
@@ -260,6 +280,29 @@ def test_an_index_over_channels_has_no_channels_left_to_move() -> None:
     after = tidied(before)
     assert transposes(after) == 1
     assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "type", "product"),
+    [
+        ("channels of both", IMAGE, lambda b, y: b.dot(y, y, "ncab,ndab->ncd")),
+        ("channels of both in a batch", IMAGE, lambda b, y: b.dot(y, y, "ncab,ncdb->ncad")),
+        ("summed channels", IMAGE, lambda b, y: b.dot(y, b.constant(weights(4, 4)), "ncab,cd->ndab")),
+        ("pixels before channels", IMAGE, lambda b, y: b.dot(y, b.constant(weights(6, 6)), "ncab,bd->nacd")),
+        ("images in the middle", IMAGE, lambda b, y: b.dot(y, b.constant(weights(6, 6)), "ncab,bd->cnad")),
+        ("three axes", f32(N, 4, M), lambda b, y: b.dot(y, b.full((M, 3), 0.5, F32), "nca,ad->ncd")),
+    ],
+)
+def test_other_products_write_their_results_as_they_are_seen(
+    kind: str, type: TensorType, product: Callable[[Builder, Value], Value]
+) -> None:
+    before = built((type,), lambda b, x: product(b, convolve(b, x, 4)))
+    after = tidied(before)
+    (kept,) = [op for op in walk(after.main.body) if op.name == "dot"]
+    (was,) = [op for op in walk(before.main.body) if op.name == "dot"]
+    assert kept.text("equation").split("->")[1] == was.text("equation").split("->")[1]
+    assert transposes(after) == 1
+    assert_same_meaning(before, after, SIZES, rounds=True, odd=False)
 
 
 def transposes(module: Module) -> int:
@@ -384,6 +427,7 @@ LAYERS: dict[str, Layer] = {
     "tokens": lambda b, x, y, g: tokens(b, x),
     "shuffle": lambda b, x, y, g: shuffled(b, x),
     "spatial": lambda b, x, y, g: b.add(spatial_norm(b, x), y),
+    "graph": lambda b, x, y, g: relu(b, mixed_rows(b, x, first=g == 1)),
 }
 
 

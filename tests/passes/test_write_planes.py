@@ -5,7 +5,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.primitives.contractions import channels_innermost
+from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from tests.passes.golden import N, Pair, check_pair, f32
 
@@ -19,6 +19,19 @@ def _convolve(b: Builder, x: Value, filters: int, planes: bool = False, spread: 
     dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
     ones = (1, 1)
     return b.convolution(x, w, ones, ones, ones, ones, input_dilations=(spread, spread), dimensions=dimensions)
+
+
+def _scattered(b: Builder, x: Value, *taps: int, planes: bool = False, dilation: int = 1, step: int = 1) -> Value:
+    """A convolution of one channel by 4 filters, without padding."""
+    w = b.constant(np.random.default_rng(0).standard_normal((4, 1, *taps)).astype(np.float32))
+    none, steps, dilations = ([count] * len(taps) for count in (0, step, dilation))
+    last = channels_innermost(len(taps))
+    dimensions = f"{last.split('->')[0]}->{image_labels(len(taps))}" if planes else last
+    return b.convolution(x, w, steps, none, none, dilations, dimensions=dimensions)
+
+
+def _behind(b: Builder, planes: Value) -> Value:
+    return b.transpose(planes, (0, *range(2, planes.rank), 1))
 
 
 def _biased(b: Builder, y: Value, axis: int) -> Value:
@@ -77,6 +90,45 @@ PAIRS = {
     "windows of more channels than the stack has room for": Pair(
         (f32(1, 6, 5, 2000),), lambda b, x: b.transpose(_convolve(b, x, 4), FIRST)
     ),
+    "one channel under taps along a column": Pair(
+        (f32(N, 20, 20, 1),),
+        lambda b, x: _gated(b, _biased(b, _scattered(b, x, 3, 1), 3)),
+        lambda b, x: _behind(b, _gated(b, _biased(b, _scattered(b, x, 3, 1, planes=True), 1))),
+        sizes=(1, 2),
+    ),
+    "one channel of three axes": Pair(
+        (f32(N, 5, 4, 3, 1),),
+        lambda b, x: _scattered(b, x, 3, 2, 1),
+        lambda b, x: _behind(b, _scattered(b, x, 3, 2, 1, planes=True)),
+        sizes=(1, 2),
+    ),
+    "one channel under taps that are apart": Pair(
+        (f32(2, 20, 1),),
+        lambda b, x: _scattered(b, x, 3, dilation=2),
+        lambda b, x: _behind(b, _scattered(b, x, 3, dilation=2, planes=True)),
+    ),
+    "one channel beside what lies channels last": Pair(
+        (f32(2, 6, 5, 1), f32(2, 4, 5, 4)),
+        lambda b, x, y: b.add(_scattered(b, x, 3, 1), y),
+        lambda b, x, y: b.add(_behind(b, _scattered(b, x, 3, 1, planes=True)), y),
+    ),
+    "two of one channel": Pair(
+        (f32(2, 6, 5, 1),),
+        lambda b, x: b.add(_scattered(b, x, 3, 1), _scattered(b, b.exp(x), 3, 1)),
+        lambda b, x: _behind(
+            b, b.add(_scattered(b, x, 3, 1, planes=True), _scattered(b, b.exp(x), 3, 1, planes=True))
+        ),
+    ),
+    "one channel that is turned first": Pair(
+        (f32(2, 6, 5, 1),),
+        lambda b, x: b.transpose(_gated(b, _scattered(b, x, 3, 1)), FIRST),
+        lambda b, x: _gated(b, _scattered(b, x, 3, 1, planes=True)),
+    ),
+    "one channel whose taps lie side by side": Pair((f32(2, 6, 5, 1),), lambda b, x: _scattered(b, x, 3, 2)),
+    "one channel under one tap": Pair((f32(2, 6, 5, 1),), lambda b, x: _scattered(b, x, 1, 1)),
+    "one channel whose rows are one pixel": Pair((f32(2, 6, 1, 1),), lambda b, x: _scattered(b, x, 3, 1)),
+    "one channel in wide steps": Pair((f32(2, 9, 9, 1),), lambda b, x: _scattered(b, x, 3, 1, step=3)),
+    "several channels": Pair((f32(2, 6, 5, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
 }  # fmt: skip
 

@@ -17,15 +17,18 @@ from onnxc.compiler.ir.primitives.contractions import channels_innermost, parse_
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.layout.flattened_products import contract_as_it_lies
+from onnxc.compiler.passes.layout.mixed_pixels import mix_pixels_as_they_lie
 from onnxc.compiler.passes.layout.moved_layouts import MOVED, Layout, layout_of
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.simplify.rules import RULES
 from onnxc.compiler.passes.simplify.rules.broadcasts import transpose_broadcast
 from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
+from onnxc.compiler.passes.simplify.rules.transposes import transpose_contraction
 
-# These make something else of a transpose, and so would end its way: at what repeats rows and columns, and at the one
-# pixel that a pooled image has.
-OTHERS = tuple(each for each in RULES if each not in (transpose_broadcast, transpose_units))
+# These make something else of a transpose, and so would end its way: at what repeats rows and columns, at the one pixel
+# that a pooled image has, and at the product that it is of.
+ENDS = (transpose_broadcast, transpose_units, transpose_contraction)
+OTHERS = tuple(each for each in RULES if each not in ENDS)
 
 
 def choose_layout(module: Module) -> Module:
@@ -36,7 +39,7 @@ def choose_layout(module: Module) -> Module:
 def _laid_out(function: Function, name: str) -> Function:
     if not any(op.name == "convolution" for op in walk(function.body)):
         return function
-    rules = (convolve_as_it_lies, contract_as_it_lies, _renaming(function), *MOVED, *OTHERS)
+    rules = (convolve_as_it_lies, contract_as_it_lies, mix_pixels_as_they_lie, _renaming(function), *MOVED, *OTHERS)
     return rewrite(Module(name, (function,)), rules, note_refusal).main
 
 
