@@ -163,7 +163,10 @@ DIFFERED = {
         y = Add(s, c)
     }""",
     "a condition alone": """g (int64 n, bool c, float[N] x) => (y) {
-        y = Loop<body = b (int64 i, bool k, float[N] s) => (bool l, float[N] t) { l = Identity(k) t = Cosh(s) }>(n, c, x)
+        y = Loop<body = b (int64 i, bool k, float[N] s) => (bool l, float[N] t) {
+            l = Identity(k)
+            t = Cosh(s)
+        }>(n, c, x)
     }""",
     "an output that is listed twice": "g (float[N] x) => (float[N] y, float[N] y) { y = Neg(x) }",
     "a scale below 0": "g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) { y = Attention<scale = -1.0>(q, k, k) }",
