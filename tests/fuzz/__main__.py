@@ -71,7 +71,9 @@ def main() -> int:
     for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds)[:3]:
         print(f"slow: {outcome.number} after {outcome.seconds:.1f} s of {LIMIT_S:.0f} s")
     untried = options.count - len(outcomes)
-    print(f"{len(outcomes)} models in {time.perf_counter() - started:.0f} s" + (f", {untried} not tried" * bool(untried)))
+    print(
+        f"{len(outcomes)} models in {time.perf_counter() - started:.0f} s" + (f", {untried} not tried" * bool(untried))
+    )
     return 1 if wrong or untried else 0
 
 
