@@ -23,10 +23,14 @@ __all__ = [
 
 # Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
 POOL_LAYOUT = 3
+# Of the process: the word has 8 bits for them.
 MAX_WORKERS = 255
 # In place of the threads of a handle: its loops are recorded, and run as another handle says.
 RECORDING_THREADS = 0
 
+# How long a worker looks for the next loop before it sleeps: about as long as waking it takes. A loop of two chunks,
+# 0.5 ms after the one before, took 19 us in the best quarter and 70 us at the median, 2 us where the worker was awake
+# (two busy cores).
 _SPIN_NANOSECONDS = 50_000
 # For a loop of an abandoned thread to end; threads that are left end with the process, and harm nothing until then.
 _STOP_SECONDS = 0.2

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from onnxc.compiler.codegen_host.heap import buffer_address, buffer_of, call_grow
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_size
+from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_saturated_size, emit_size
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
@@ -74,12 +74,16 @@ class RoutineFrame:
         """A size with the symbols as they are now."""
         return emit_size(dim, self._values(dim), self.f)
 
+    def saturated_size(self, dim: Dim) -> Int:
+        """As `size`, and about the nearest i64 where that holds no such number: for what is asked of sizes."""
+        return emit_saturated_size(dim, self._values(dim), self.f)
+
     def nbytes(self, value: Value, location: Location | None) -> Int:
         """The bytes of a tensor; leaves with a fault where a size is below 0, or memory could not hold it."""
         f, type = self.f, value.tensor
         for dim in type.known_shape:
             if not isinstance(dim, int):
-                size = self.size(dim)
+                size = self.saturated_size(dim)
                 self.leave_if(f.icmp("slt", size, 0), "size", "", location, size)
         return self.fitting(type.elements * type.dtype.itemsize, location)
 

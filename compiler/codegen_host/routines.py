@@ -130,7 +130,7 @@ class _Writer:
 
     def guard(self, op: Op) -> None:
         f, frame = self.f, self.frame
-        left, right = (frame.size(op.dim(side)) for side in ("left", "right"))
+        left, right = (frame.saturated_size(op.dim(side)) for side in ("left", "right"))
         broken = emit_broken(op.text("relation"), left, right, f)
         frame.leave_if(broken, "guard", op.text("message"), op.location, left, right)
 

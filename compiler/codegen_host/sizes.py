@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, lower_bound
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, lower_bound, only_atom
+
+# Sizes below it are exact as an i64, whatever an estimate of them lost: doubles keep the first 53 bits of every term.
+EXACT_BELOW = 2.0**62
 
 Known = dict[Dim | Monomial, Int]
 
@@ -29,6 +32,20 @@ def emit_estimate(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> R
             value = f.fmul(value, _estimated(atom, symbols, f))
         total = f.fadd(total, value)
     return total
+
+
+def emit_saturated_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
+    """The value of `dim`, and about the nearest i64 where an i64 does not hold it: with its sign, and never near 0.
+
+    Symbols that data decides may be any integers. What is asked of sizes is asked of these, so that a size below 0 is
+    refused although its sum wraps to one above.
+    """
+    exact = emit_size(dim, symbols, f)
+    if isinstance(dim, int) or isinstance(only_atom(dim), str):
+        return exact
+    estimate = emit_estimate(dim, symbols, f)
+    is_exact = f.fcmp("olt", f.intrinsic("llvm.fabs.f64", "double", estimate), EXACT_BELOW)
+    return f.select(is_exact, as_reg(exact), f.intrinsic("llvm.fptosi.sat.i64.f64", "i64", estimate))
 
 
 def emit_broken(relation: str, left: Int, right: Int, f: FunctionBuilder) -> Reg:

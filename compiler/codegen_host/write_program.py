@@ -48,7 +48,6 @@ from onnxc.runtime.program import (
 )
 
 EntryOf = Callable[[Segment | Routine], str]
-OffsetOf = Callable[[int], int]
 
 
 class Entries:

@@ -16,6 +16,7 @@ from onnxc.compiler.jobs.bounded_folder import BoundedFolder
 __all__ = ["MAX_BYTES", "FileCache"]
 
 MAX_BYTES = 2 << 30
+"""Of the whole folder. The objects of a small transformer are 0.1 MB, so that thousands of models have room."""
 
 _HEADER = struct.Struct("<8s32s")
 _MAGIC = b"onnxc-f\0"

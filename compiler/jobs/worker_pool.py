@@ -26,6 +26,7 @@ from onnxc.runtime.errors import DeviceError
 
 __all__ = ["WorkerPool", "default_count", "keep_while_running", "python_module", "worker_environment"]
 
+# An estimate: each holds a compiler, so that memory is short before processors are.
 MAX_WORKERS = 8
 
 # Compilers print whole modules before the line that matters.
@@ -34,6 +35,7 @@ _TAIL_BYTES = 4000
 # Settings of the user's that would change what compilers make.
 _FOREIGN = ("TRITON_", "MLIR_", "LLVM_", "PTXAS_", "NVPTX_", "DISABLE_", "PYTHONWARN", "PYTHONOPT", "PYTHONINSPECT")
 
+# A worker that the system ended for want of memory may end well alone; a job that ends its worker twice is at fault.
 _RETRIES = 1
 
 Progress = Callable[[int], None]

@@ -1,11 +1,10 @@
-"""Running passes in order. Verifying, printing and timing are observers of the pipeline; no pass knows of them."""
+"""Running passes in order. Verifying and timing are observers of the pipeline; no pass knows of them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 from onnxc.compiler.ir.module import Module
-from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.verifier import InvalidModule, verify_module
 from onnxc.compiler.passes.notes import Note, collect_notes
 
@@ -45,16 +44,6 @@ def verify_step(step: Step) -> None:
         verify_module(step.after)
     except InvalidModule as invalid:
         raise InvalidModule(f"{step.after.name} after {step.name}", invalid.findings) from invalid
-
-
-def print_after(names: Collection[str], write: Callable[[str], None]) -> Observer:
-    """An observer: writes the module after each pass of `names`."""
-
-    def observe(step: Step) -> None:
-        if step.name in names:
-            write(f"// after {step.name}\n{print_module(step.after)}")
-
-    return observe
 
 
 @dataclass

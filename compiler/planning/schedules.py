@@ -192,24 +192,26 @@ class PointwiseSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatenateSchedule(Schedule):
-    """`rows`: each operand copied into its part of a row; `flat`: each element looks for its operand.
+    """`rows`: each operand copied into its part of a row; `short`: several rows in a vector, element after element;
+    `flat`: each element looks for its operand.
 
-    block: elements of a program; 0 for a whole row of the result before the joined axis.
+    block: elements of a program, how many short rows; 0 for a whole row of the result before the joined axis.
     """
 
-    algorithm: Literal["rows", "flat"]
+    algorithm: Literal["rows", "short", "flat"]
     block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionSchedule(Schedule):
-    """`rows`: row after row, with so many `accumulators`; `tiles`: tiles of rows by columns.
+    """`rows`: row after row, with so many `accumulators`; `short`: several rows in a vector, element after element;
+    `tiles`: tiles of rows by columns.
 
     split: how many programs share a row; a second launch folds their parts. staged_cost: a value that costs more than
     this per element, and is wanted in two passes, waits in the row of the result.
     """
 
-    algorithm: Literal["rows", "tiles"]
+    algorithm: Literal["rows", "short", "tiles"]
     tile: Tile
     split: int = 1
     accumulators: int = 1

@@ -15,6 +15,7 @@ MORE_REGRET = 1.02
 """By how much this is raised at a time where there would be too many ranges."""
 
 _PER_OCTAVE = 32
+"""Samples in a doubling of the size: of up to 512 rows, every tile of 16 begins with a sample of its own."""
 
 
 def sample_sizes(least: int, most: int) -> tuple[int, ...]:

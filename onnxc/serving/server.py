@@ -28,6 +28,7 @@ _SPARE_THREADS = 16
 """Beside those of requests: for what is asked of the server itself while all of them are in use."""
 
 _KEEP_ALIVE_S = 75
+"""For the next request of a connection: what nginx waits by default, and longer than load balancers, which wait 60."""
 
 
 @dataclass(frozen=True)

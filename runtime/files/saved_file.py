@@ -16,6 +16,7 @@ from onnxc.runtime.files.plain_files import open_plain_file
 __all__ = ["BLANK_DIGEST", "SavedFile", "compute_digest", "stated_digest", "write_digest"]
 
 _DIGITS = 64
+# Of one read. Hashing was as fast with 64 KiB to 4 MiB at a time, and 7 % slower with 16 MiB.
 _READ_BYTES = 1 << 20
 
 # The comment before the digest is known.

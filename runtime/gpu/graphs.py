@@ -15,6 +15,7 @@ from onnxc.runtime.gpu.device import Device
 __all__ = ["GRAPHS_KEPT", "GraphCache"]
 
 GRAPHS_KEPT = 32
+"""Of a workspace. An estimate: a model is called with few shapes that come again and again."""
 
 # CUstreamCaptureMode: what other threads, or a garbage collection in this one, do with the driver disturbs nothing.
 _RELAXED = 2

@@ -23,6 +23,7 @@ __all__ = ["Block", "Buffer", "MemoryPool", "PinnedMemory", "roomy_buffer", "rou
 # CU_MEMHOSTALLOC_PORTABLE: pinned for all contexts of the process.
 _PORTABLE = 1
 
+# The least that PyTorch's allocator gives as well: twice what cudaMalloc aligns to.
 _SMALLEST_BYTES = 512
 _MEBIBYTE = 1 << 20
 

@@ -3,6 +3,8 @@
 Source: ONNX Cast-25 and BitCast-26; where the text leaves a result undefined, the docstrings here define it.
 """
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 
@@ -28,6 +30,11 @@ def cast(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[...]  ->  dtype[...]; saturate and round_mode ("nearest", "up", "down") as in ONNX Cast-25."""
     saturate = flag(attributes, "saturate", default=True)
     return (convert(operands[0], element_type(attributes), saturate, text(attributes, "round_mode", "nearest")),)
+
+
+def wrapped(integers: Sequence[int]) -> np.ndarray:
+    """i64[n]: the lowest 64 bits of integers of any size, as sums and products of sizes in native code have them."""
+    return np.array([integer & 2**64 - 1 for integer in integers], np.uint64).view(np.int64)
 
 
 def convert(x: np.ndarray, dtype: np.dtype, saturate: bool = True, round_mode: str = "nearest") -> np.ndarray:

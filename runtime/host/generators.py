@@ -3,7 +3,7 @@
 import numpy as np
 
 from onnxc.runtime.host.attributes import array, element_type, flag, integer, integers
-from onnxc.runtime.host.conversions import convert
+from onnxc.runtime.host.conversions import convert, wrapped
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
@@ -26,8 +26,8 @@ def iota(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 
 @meaning("sizes")
 def sizes(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
-    """->  dtype[n], the attribute `values`; dtype[] of the only one with scalar=True."""
-    values = np.array(integers(attributes, "values"), np.int64)
+    """->  dtype[n], the attribute `values`, wrapped to its bits; dtype[] of the only one with scalar=True."""
+    values = wrapped(integers(attributes, "values"))
     if flag(attributes, "scalar", default=False):
         values = values.reshape(())
     return (convert(values, element_type(attributes)),)

@@ -23,6 +23,8 @@ from onnxc.runtime.ranks.health import HEARTBEAT, Failure, Health, farewell
 __all__ = ["SILENCE_S", "Watch"]
 
 HEARTBEAT_S = 0.5
+"""Between two signs of life: ten must be lost for a rank to count as silent."""
+
 SILENCE_S = 5.0
 """How long a rank may be silent. Not measured: below 10 s with all that follows, and far above what the scheduler of a
 busy machine, or a function that keeps Python's lock, lets a thread wait."""
@@ -34,6 +36,7 @@ COMPUTING_S = 3.0
 """How long such a call may go on until the process is ended."""
 
 MOST_LINE = 1 << 16
+"""Bytes of a message: an error with its locations has some hundred. A rank that sends longer ones is given up."""
 
 
 class Watch:

@@ -12,6 +12,7 @@ from onnx import NodeProto
 from tests.differential.case import Case, schemas
 from tests.differential.compare import difference
 from tests.differential.independent import COMPUTED, Given, Rounded
+from tests.differential.kinds import NAMES_TO_NUMBERS
 
 Wrong = Literal["reference", "ort"]
 
@@ -299,4 +300,11 @@ def as_type_of(ours: object, value: object) -> object:
         ends = np.iinfo(ours.dtype)
         inside = np.nan_to_num(np.trunc(array.astype(np.longdouble)), nan=0.0)
         return np.array([min(max(int(v), ends.min), ends.max) for v in inside.ravel()], ours.dtype).reshape(array.shape)
-    return array if array.dtype == object and ours.dtype == object else array.astype(ours.dtype)
+    return array if array.dtype == object and ours.dtype == object else widened(array).astype(ours.dtype)
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """The types of ml_dtypes convert into types of NumPy, not all into each other."""
+    if array.dtype not in NAMES_TO_NUMBERS or array.dtype.type.__module__ == "numpy":
+        return array
+    return array.astype(np.int64 if "int" in array.dtype.name else np.float64)

@@ -100,14 +100,19 @@ def make_case(pair: Pair, number: int, seed: int) -> Case:
 
 
 def draw_types(schema: OpSchema, pair: Pair, number: int, seed: int, rng: np.random.Generator) -> dict[str, str]:
-    order = np.random.default_rng([zlib.crc32(repr(pair).encode()), seed])
     types = {}
-    for position, constraint in enumerate(schema.type_constraints):
+    for ordinal, constraint in enumerate(schema.type_constraints):
         options = sorted(constraint.allowed_type_strs)
-        turn = order.permutation(len(options))
-        place = turn[number % len(options)] if position == 0 else rng.integers(len(options))
-        types[constraint.type_param_str] = options[int(place)]
+        drawn = first_type(pair, number, seed) if ordinal == 0 else options[int(rng.integers(len(options)))]
+        types[constraint.type_param_str] = drawn
     return types
+
+
+def first_type(pair: Pair, number: int, seed: int) -> str:
+    """The type of the first constraint in the case of this number: each has its turn."""
+    options = sorted(schemas()[pair].type_constraints[0].allowed_type_strs)
+    turns = np.random.default_rng([zlib.crc32(repr(pair).encode()), seed]).permutation(len(options))
+    return options[int(turns[number % len(options)])]
 
 
 def build_model(draw: Draw, parts: Parts) -> tuple[ModelProto, dict[str, object]]:

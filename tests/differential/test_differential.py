@@ -6,10 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.differential.adjudications import ROWS
+from tests.differential.adjudications import ROWS, disproof, given_of
 from tests.differential.case import Pair, case_name, drawable, make_case, schemas
 from tests.differential.compare import difference
+from tests.differential.engines import answer
 from tests.differential.independent import COMPUTED
+from tests.differential.judge import least_tolerance
 from tests.differential.worker import Key, Worker
 
 CASES_PER_PAIR = 8
@@ -53,6 +55,25 @@ def test_consecutive_cases_take_every_type() -> None:
     pair: Pair = ("", "Identity", 13)
     allowed = set(schemas()[pair].type_constraints[0].allowed_type_strs)
     assert {make_case(pair, number, 0).types["T"] for number in range(len(allowed))} == allowed
+
+
+def test_every_independent_computation_takes_what_is_drawn() -> None:
+    """Of every version of its operator, scalars and all types of the first constraint among it."""
+    for pair in (pair for pair in drawable() if pair[:2] in COMPUTED):
+        for number in range(CASES_PER_PAIR):
+            case = make_case(pair, number, seed=11)
+            with np.errstate(all="ignore"):
+                assert COMPUTED[pair[:2]](given_of(case)), case.describe()
+
+
+@pytest.mark.parametrize("operator", ["GridSample", "Pad", "ReduceL1", "Slice", "Unique"])
+def test_independent_computations_of_every_type_give_what_the_interpreter_gives(operator: str) -> None:
+    for pair in (pair for pair in drawable() if pair[1] == operator):
+        for number in range(CASES_PER_PAIR):
+            case = make_case(pair, number, seed=11)
+            outputs = answer(case, "interpreter").outputs
+            assert outputs is not None
+            assert disproof(case, outputs, least_tolerance(case)) is None, case.describe()
 
 
 def test_cases_are_of_every_kind() -> None:

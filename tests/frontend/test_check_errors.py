@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 import onnxc
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, ModelProto
-from onnxc.runtime.errors import ModelError
+from onnxc.runtime.errors import ModelError, UnsupportedError
 from tests.frontend.model_texts import (
     ADD,
     CALL,
@@ -410,7 +410,7 @@ def test_an_opaque_input_is_legal_and_cannot_be_fed() -> None:
 
     made = model("g (float[N] s, float x) => (float y) { y = Relu(x) }", opaque)
     assert [(finding.severity, finding.code) for finding in onnxc.check(made)] == [("warning", "unsupported-type")]
-    with pytest.raises(ModelError, match="input s has a type that cannot be fed"):
+    with pytest.raises(UnsupportedError, match="input s has a type that cannot be fed"):
         onnxc.compile(made)
 
 

@@ -70,8 +70,11 @@ def main() -> int:
     print(", ".join(f"{counts[status]} {status}" for status in STATUSES))
     for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds)[:3]:
         print(f"slow: {outcome.number} after {outcome.seconds:.1f} s of {LIMIT_S:.0f} s")
-    print(f"{len(outcomes)} models in {time.perf_counter() - started:.0f} s")
-    return 1 if wrong else 0
+    untried = options.count - len(outcomes)
+    print(
+        f"{len(outcomes)} models in {time.perf_counter() - started:.0f} s" + (f", {untried} not tried" * bool(untried))
+    )
+    return 1 if wrong or untried else 0
 
 
 if __name__ == "__main__":

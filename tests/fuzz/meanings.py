@@ -13,16 +13,23 @@ from tests.support.tolerance import unit
 F32 = np.dtype(np.float32)
 
 
-def in_double(meaning: Meaning) -> Meaning:
-    """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32."""
+def summed_otherwise(meaning: Meaning) -> Meaning:
+    """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32.
+
+    A finite sum of which some terms alone are beyond f32 is NaN: whether a partial sum is too follows from the order.
+    """
 
     def apply(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
         if {attributes["dtype"], *(operand.dtype for operand in operands)} != {F32}:
             return meaning(operands, attributes)
+        inside = {**attributes, "dtype": np.dtype(np.float64)}
         wide = [operand.astype(np.float64) for operand in operands]
-        (result,) = meaning(wide, {**attributes, "dtype": np.dtype(np.float64)})
+        (result,) = meaning(wide, inside)
+        (magnitude,) = meaning([np.abs(np.where(np.isfinite(operand), operand, 0)) for operand in wide], inside)
+        most = np.finfo(F32).max
+        is_undecided = (magnitude > most) & (np.abs(result) <= most)
         with np.errstate(all="ignore"):
-            return (result.astype(np.float32),)
+            return (np.where(is_undecided, np.nan, result).astype(F32),)
 
     return apply
 
@@ -89,8 +96,8 @@ def gelu_that_cancels(operands: Arrays, attributes: Attributes) -> tuple[np.ndar
 
 MEANING = dict(MEANINGS)
 AS_GOOD: dict[str, Meaning] = {
-    "dot": in_double(MEANING["dot"]),
-    "convolution": in_double(convolution_inside),
+    "dot": summed_otherwise(MEANING["dot"]),
+    "convolution": summed_otherwise(convolution_inside),
     "attention": attention_scaled_first,
     "fourier": fourier_otherwise,
     "gelu": gelu_that_cancels,

@@ -16,7 +16,7 @@ from onnxc.runtime.host.values import HostValue
 from tests.fuzz.meanings import as_good_meanings
 from tests.support.tolerance import smallest, unit
 
-# Elementary functions of native code are within 4 units in the last place (tests/codegen_cpu/test_elementary.py); of
+# Elementary functions of native code are within 4 units in the last place, as tests/codegen_cpu/elementary measures; of
 # the types below, it may round where the interpreter does not, which is one unit.
 UNITS = {"f64": 4.0, "c128": 4.0, "f32": 4.0, "c64": 4.0}
 

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import onnxc
@@ -9,6 +10,8 @@ from onnxc.runtime.errors import OnnxcError
 from tests.frontend.model_texts import model
 from tests.fuzz.agree import Subject, expect_agreement
 from tests.fuzz.worker import examine
+
+HEADER = '<ir_version: 10, opset_import: ["": 23]>\n'
 
 FOUND = {
     "a sum of nothing": (21, "g (float[2] x) => (float[2] y) { z = Neg(x) y = Sum(LEFT_OUT) }"),
@@ -114,6 +117,20 @@ FOUND = {
             y = ConvTranspose<pads = [1, 1099511627776, 1, 2], strides = [3, 2]>(x, w)
         }""",
     ),
+    "an image that no integer counts": (
+        18,
+        """g (float[1, 5, 15] x, int64[2] b) => (y) <int64[2] s = {16, 9223372036854775807}> {
+            y = Col2Im<pads = [0, 1, 0, 1]>(x, s, b)
+        }""",
+    ),
+    "a size times what no integer holds": (
+        21,
+        """g (float[N, 4] x) => (y) <int64[2] c = {1, 4611686018427387904}, int64 one = {1}> {
+            s = Shape(x)
+            m = Mul(s, c)
+            y = Gather(m, one)
+        }""",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',
@@ -141,6 +158,16 @@ DIFFERED = {
     "scores of NaN that causality hides": "g (float[1, 1, 3, 4] q) => (y) { y = Attention<is_causal = 1>(q, q, q) }",
     "a sequence and what may be absent beside arrays for the outputs": """g (seq(float[N]) s, float[N] x) =>
         (float[M] y, optional(float[N]) o) { o = Optional(x) y = ConcatFromSequence<axis = 0>(s) }""",
+    "sums of sizes that wrap": """g (float[N, 4] x) => (y) <int64[2] c = {9223372036854775807, 9223372036854775807}> {
+        s = Shape(x)
+        y = Add(s, c)
+    }""",
+    "a condition alone": """g (int64 n, bool c, float[N] x) => (y) {
+        y = Loop<body = b (int64 i, bool k, float[N] s) => (bool l, float[N] t) {
+            l = Identity(k)
+            t = Cosh(s)
+        }>(n, c, x)
+    }""",
     "an output that is listed twice": "g (float[N] x) => (float[N] y, float[N] y) { y = Neg(x) }",
     "a scale below 0": "g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) { y = Attention<scale = -1.0>(q, k, k) }",
     "a scale that is infinite": """g (float[1, 2, 2, 4] q, float[1, 2, 3, 4] k) => (y) {
@@ -162,7 +189,22 @@ DIFFERED = {
 
 @pytest.mark.parametrize("text", DIFFERED.values(), ids=DIFFERED)
 def test_targets_that_once_differed_agree(text: str) -> None:
-    data = model(text, header='<ir_version: 10, opset_import: ["": 23]>\n').SerializeToString()
+    data = model(text, header=HEADER).SerializeToString()
     for seed in range(8):
         subject = Subject(data, onnxc.compile(data, "interpreter"), onnxc.compile(data), is_drawn=False)
         assert expect_agreement(subject, seed) == 3
+
+
+# What is left of 20 elements that lose so many on either side: the sums wrap to sizes above 0.
+CROPS = [(-(2**63), -20), (-(2**63) + 5, -(2**62)), (-(2**62) - 30, -(2**62)), (-(2**63), -(2**63))]
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+@pytest.mark.parametrize("crop", CROPS)
+def test_a_size_below_0_is_refused_although_its_sum_wraps_to_one_above(crop: tuple[int, int], target: str) -> None:
+    data = model("g (float[20] x, int64[2] p) => (float[k] y) { y = Pad(x, p) }", header=HEADER).SerializeToString()
+    exe = onnxc.compile(data, target)
+    with pytest.raises(OnnxcError) as refused:
+        exe(np.ones(20, np.float32), np.array(crop))
+    assert refused.value.code == "sizes-disagree"
+    np.testing.assert_array_equal(exe(np.arange(20, dtype=np.float32), np.array([-3, -15])), [3.0, 4.0])

@@ -118,6 +118,25 @@ def test_a_product_may_be_beyond_f32_where_the_sum_is_infinite_anyway(name: str)
     assert np.isposinf(result).all()
 
 
+@pytest.mark.parametrize("name", ["dot", "convolution"])
+@pytest.mark.parametrize(
+    ("x", "settled"),
+    [
+        ((3e38, 3e38, -3e38), False),
+        ((3e38, -1e38, -1e38), False),
+        ((1e38, 1e38, 1e38), True),
+        ((inf, 3e38, 3e38), True),
+    ],
+)
+def test_an_order_of_adding_up_may_overflow_where_others_do_not(name: str, x: tuple[float, ...], settled: bool) -> None:
+    attributes = ATTRIBUTES | {"equation": "abk,abk->ab", "low": (0,), "high": (0,)}
+    operands = row(*x), row(1, 1, 1)
+    with as_good_meanings:
+        (result,) = MEANINGS[name](operands, attributes)
+    expected = np.float32(np.sum(np.float64(x))) if settled else np.float32(nan)
+    assert_close(result.ravel(), np.array([expected]), terms=3)
+
+
 def test_a_small_weight_may_be_0_in_sixteen_bits() -> None:
     data = model(
         "g (float16[1, 1, 1, 1] q, float16[1, 1, 2, 1] k, float16[1, 1, 2, 1] v) => (y) { y = Attention(q, k, v) }",

@@ -101,7 +101,7 @@ def draw_array(dtype: DType, shape: tuple[int, ...], random: Random) -> np.ndarr
             texts[:] = [str(text) for text in random.choice(TEXTS, texts.size)]
             return texts.reshape(shape)
         case "bool":
-            return random.random(shape) < random.choice((0.0, 0.5, 1.0))
+            return np.asarray(random.random(shape) < random.choice((0.0, 0.5, 1.0)))
         case "integer":
             plain = random.integers(0, 3 if manner == "small" else 9, shape) - (2 if manner == "plain" else 0)
             # Wrapped to 64 bits, of which the conversion below takes as many as the type has.

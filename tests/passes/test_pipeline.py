@@ -6,7 +6,7 @@ from onnxc.compiler.ir.module import Module, Op
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.ir.verifier import InvalidModule
 from onnxc.compiler.passes.notes import Note, collect_notes, note, note_refusal
-from onnxc.compiler.passes.pipeline import Log, Step, print_after, run_pipeline, verify_step
+from onnxc.compiler.passes.pipeline import Log, Step, run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
@@ -56,13 +56,6 @@ def test_an_empty_pipeline_changes_nothing() -> None:
 def test_a_broken_module_is_found_after_the_pass_that_broke_it() -> None:
     with pytest.raises(InvalidModule, match="after breaking"):
         run_pipeline(MODULE, (canonicalize, breaking, eliminate_dead_code), [verify_step])
-
-
-def test_modules_are_printed_after_the_passes_that_were_named() -> None:
-    written: list[str] = []
-    run_pipeline(MODULE, (canonicalize, eliminate_dead_code), [print_after({"canonicalize"}, written.append)])
-    assert len(written) == 1
-    assert written[0].startswith('// after canonicalize\nmodule "pair" {')
 
 
 def test_what_was_declined_is_logged_once_with_its_place() -> None:

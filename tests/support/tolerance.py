@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 # Elementary functions and short chains of arithmetic are within as many units in the last place
-# (tests/codegen_cpu/test_elementary.py measures at most 4 of each function).
+# (tests/codegen_cpu/elementary/test_elementary.py measures at most 4 of each function).
 UNITS = 4.0
 
 

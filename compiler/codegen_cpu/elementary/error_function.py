@@ -18,7 +18,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
-# What errors there are on both sides of it is measured in tests/codegen_cpu/test_elementary.py.
+# What errors there are on both sides of it is measured in tests/codegen_cpu/elementary/test_elementary.py.
 _SPLIT = 0.92
 
 # Here erf is 1 after rounding, and has been for a while.

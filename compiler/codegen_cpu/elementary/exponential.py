@@ -89,7 +89,7 @@ _TANH = {
         7.715701866326388e-05, -1.607855413017068e-05,
     ),
 }  # fmt: skip
-# What errors there are on both sides of it is measured in tests/codegen_cpu/test_elementary.py.
+# What errors there are on both sides of it is measured in tests/codegen_cpu/elementary/test_elementary.py.
 _TANH_SPLIT = 0.625
 
 # Here tanh is 1 after rounding, and has been for a while.

@@ -6,7 +6,6 @@ Vectors go along the rows of an operand; where these are short and costly, they 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -15,27 +14,17 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row, write_rows
-from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.fuse_kernels import element_cost
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.views import operand_view, row_major, stays
+from onnxc.compiler.planning.schedules import ConcatenateSchedule
 from onnxc.compiler.target import Target
-
-LONGEST_SHORT_ROW = 8
-"""The elements behind the joined axis up to which a vector has one of each of several rows of the result."""
-
-LEAST_COST = 8
-"""The simple instructions for an element from which that pays, as each of its vectors is scattered.
-
-Of 8,400 rows: two parts of 1 and of 4 sigmoids 33 and 103 us so, and 126 and 186 row by row; copies 22 and 61 us, and
-12 and 36 row by row."""
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -45,8 +34,9 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     assert op is not None
     axis = op.int("axis")
     outer = op.results[0].shape[:axis]
-    if _has_short_rows(frame, op):
-        units, grain = write_rows(frame, outer, ROW_BLOCK, partial(_write_elements, frame, op))
+    schedule = kernel.scheduled(ConcatenateSchedule)
+    if schedule.algorithm == "short":
+        units, grain = write_rows(frame, outer, schedule.block, partial(_write_elements, frame, op))
         frame.f.ret()
         return KernelCode(name, (frame.f,), units, grain)
     known: Known = {}
@@ -66,18 +56,6 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     written = (part.operand.shape[axis:] for part in parts if part.elsewhere is None)
     inner = sum((product(shape) for shape in written), start=0)
     return KernelCode(name, (frame.f,), product(outer), frame.grain(inner))
-
-
-def _has_short_rows(frame: KernelFrame, op: Op) -> bool:
-    """Whether rows are known to be short, costly and enough for a vector, and no part of them is there already."""
-    axis, shape = op.int("axis"), op.results[0].shape
-    if axis == 0 or not all(isinstance(size, int) for operand in op.operands for size in operand.shape[axis:]):
-        return False
-    rows, length = shape[axis - 1], prod(known_sizes(shape[axis:]))
-    enough = not isinstance(rows, int) or rows >= frame.lanes
-    cost = sum(map(element_cost, frame.kernel.block.ops))
-    is_there = any(stays(op, ordinal) for ordinal in range(len(op.operands)))
-    return cost > LEAST_COST and length <= LONGEST_SHORT_ROW and enough and not is_there
 
 
 def _write_elements(frame: KernelFrame, op: Op, e: Evaluator, outer: Sequence[Index]) -> None:

@@ -23,16 +23,6 @@ from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ReductionSchedule
 from onnxc.compiler.target import Target
 
-LONGEST_SHORT_ROW = 8
-"""Rows up to which a vector takes an element of each of several rows, where the result is one value for each.
-
-Sums of 8,400 rows of 2, 4, 8 and 16 elements: 6, 15, 33 and 62 us so, and 30, 30, 27 and 23 us row by row."""
-
-LONGEST_COSTLY_ROW = 32
-"""The same where more is done once for a row than to add up its lanes: positions of extrema, functions of the fold.
-
-ArgMax of 8,400 rows of 4, 21, 32 and 64 elements: 13, 101, 162 and 416 us so; 282, 241, 251 and 330 us row by row."""
-
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
@@ -56,7 +46,7 @@ class _RowLoops:
             rows.folds, rows.shape, rows.axes, rows.kept, rows.root
         )  # fmt: skip
         self.writes_rows = rows.writes_rows
-        self.lanes_are_columns = rows.last_is_folded and not self._has_short_rows()
+        self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm == "rows"
         self.staged = rows.staged(self.schedule.staged_cost)
         kept_sizes = [self.shape[axis] for axis in self.kept]
         if self.lanes_are_columns:
@@ -68,15 +58,6 @@ class _RowLoops:
         )
         self.units = product(self.outer) * self.blocks
         self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
-
-    def _has_short_rows(self) -> bool:
-        """Whether a row is known to be shorter than a vector, and there are enough side by side to fill one."""
-        length = product(self.shape[axis] for axis in self.axes)
-        if self.writes_rows or not self.kept or not isinstance(length, int):
-            return False
-        is_costly = self.folds[-1].name == "arg_reduce" or self.rows.cost(self.root) > self.schedule.staged_cost
-        longest, count = LONGEST_COSTLY_ROW if is_costly else LONGEST_SHORT_ROW, self.shape[self.kept[-1]]
-        return 1 < length <= longest and (not isinstance(count, int) or count >= self.frame.lanes)
 
     @property
     def columns(self) -> Dim:

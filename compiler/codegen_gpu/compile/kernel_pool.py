@@ -9,7 +9,9 @@ from onnxc.compiler.jobs.worker_pool import WorkerPool, keep_while_running, pyth
 __all__ = ["KernelPool", "kernel_environment", "new_kernel_pool", "shared_pool"]
 
 COMMAND = python_module("onnxc.compiler.codegen_gpu.compile.compile_worker")
+
 TIMEOUT_SECONDS = 60.0
+"""For one kernel. All those of resnet50, convnext or swin together took 49 to 76 s on two cores."""
 
 KernelPool = WorkerPool[Job, Compiled]
 

@@ -41,7 +41,7 @@ MANY_ROWS = 64
 
 MOST_RANGES = 9
 """In so many ranges of rows 12 products of usual sizes stay within 1.15 of the best tile, in every element type; most
-have 5 or fewer (tests/codegen_gpu/test_regret.py)."""
+have 5 or fewer (tests/codegen_gpu/schedules/test_regret.py)."""
 
 TYPICAL_SIZE = 512
 """What columns or a depth that only a call decides are taken for where they are one symbol."""

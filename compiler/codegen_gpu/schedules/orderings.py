@@ -26,6 +26,7 @@ MOST_LEFT = 1024
 """The most elements that a round leaves of a block: four times as many go in."""
 
 _TYPICAL_LENGTH = 65536
+"""Of a line whose length only a call tells, where it is long: about a vocabulary. One way serves all such lengths."""
 
 
 @dataclass(frozen=True)

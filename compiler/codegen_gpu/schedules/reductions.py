@@ -25,6 +25,7 @@ TILE = 1024
 """Elements of a tile where a row is shorter, or where rows are gone through piece by piece."""
 
 MOST_WARPS = 8
+"""Of a program: 65,536 registers of a multiprocessor are 255 for each of their threads, all that a thread can have."""
 
 SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
 """Rows in a tile where the elements of neighbouring rows lie side by side: of long rows fewer, 32 bytes or more."""

@@ -19,6 +19,7 @@ _MOST_SHARES, _FEWEST_POSITIONS = 256, 4096
 """Programs of a tile of lines, about two for each multiprocessor; they are worth it where each has some tiles to go."""
 
 _TYPICAL_LINES, _TYPICAL_LENGTH = 4096, 65536
+"""Where only a call tells them: enough lines to fill a GPU without sharing, and lines too long for one tile."""
 
 
 def scan_of(block: Block) -> Op:

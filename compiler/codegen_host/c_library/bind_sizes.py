@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_host.c_library.messages import FIRST, INPUT_ERROR, O
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.codegen_host.sizes import emit_broken, emit_estimate, emit_size
+from onnxc.compiler.codegen_host.sizes import emit_broken, emit_estimate, emit_saturated_size, emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import TensorType
@@ -70,6 +70,10 @@ class _Writer:
     def size(self, dim: Dim) -> Int:
         return emit_size(dim, self.symbols, self.f)
 
+    def saturated_size(self, dim: Dim) -> Int:
+        """As `size`, and about the nearest i64 where that holds no such number: for what is asked of sizes."""
+        return emit_saturated_size(dim, self.symbols, self.f)
+
     def expect_declared_sizes(self) -> None:
         """Axes whose sizes are numbers, or decided by those of others."""
         for check in self.call.checks:
@@ -96,7 +100,7 @@ class _Writer:
 
     def expect_guards(self) -> None:
         for op in self.call.guards:
-            left, right = (self.size(op.dim(side)) for side in ("left", "right"))
+            left, right = (self.saturated_size(op.dim(side)) for side in ("left", "right"))
             broken = emit_broken(op.text("relation"), left, right, self.f)
             fault = Fault("guard", op.text("message"), str(op.location or ""))
             ordinal = self.messages.of_error(illegal_data((FAULT, 0, FIRST, SECOND), (), (fault,)))
@@ -109,7 +113,7 @@ class _Writer:
         for type in early:
             for dim in type.known_shape:
                 if not isinstance(dim, int):
-                    size = self.size(dim)
+                    size = self.saturated_size(dim)
                     text = f"error[impossible-size]: the inputs make a size of {FIRST}"
                     self.refuse_if(self.f.icmp("slt", as_reg(size), 0), INPUT_ERROR, text, size)
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnxc.compiler.diagnostics import Location, error, model_error
 from onnxc.compiler.frontend.graph import Graph, ValueInfo
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.chosen_floats import FLOATS
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.types import ShapedType, Type, substitute_type, type_symbols, without_symbols
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, UnsupportedError
 
 
 def input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
@@ -18,9 +17,8 @@ def input_type(info: ValueInfo, options: InputOptions, ir: Builder) -> Type:
     type = info.type
     if not isinstance(type, ShapedType):
         if type is None:
-            raise model_error(
-                [error("input-without-type", f"input {info.name} has a type that cannot be fed", Location())]
-            )
+            message = f"not yet supported: input {info.name} has a type that cannot be fed"
+            raise UnsupportedError(message, code="input-without-type")
         return without_symbols(type)
     shape = type.shape
     if info.name in options.shapes:

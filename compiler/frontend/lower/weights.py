@@ -16,6 +16,7 @@ _SUMS = {("DequantizeLinear", "x"), ("QGemm", "C"), ("QLinearConv", "B")}
 """Where wide integers are weights of quantised models; elsewhere they are shapes, axes and indices."""
 
 _WIDEST_QUANTISED_BITS = 8
+"""Integers of up to as many bits are weights wherever they stand: shapes and indices are wider."""
 
 
 def weight_names(graph: Graph) -> tuple[str, ...]:

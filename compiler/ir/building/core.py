@@ -17,6 +17,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES, TypeRuleError
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, Type
 from onnxc.runtime.errors import located
+from onnxc.runtime.host.conversions import wrapped
 
 
 class OpBuilder:
@@ -101,7 +102,7 @@ class OpBuilder:
         if elements.dtype != object:
             return self._one("constant", value=elements)
         if all(isinstance(element, int) for element in elements.flat):
-            integers = elements.astype(np.int64).astype(type.dtype.numpy).reshape(elements.shape)
+            integers = wrapped(elements.ravel().tolist()).astype(type.dtype.numpy).reshape(elements.shape)
             return self._one("constant", value=integers)
         flat = self._one("sizes", values=tuple(elements.flat), dtype=type.dtype, scalar=elements.ndim == 0)
         if elements.ndim <= 1:

@@ -121,8 +121,10 @@ def cast(g: Given) -> list[object]:
     return [x]
 
 
-def shortest(value: np.generic) -> str:
-    """The fewest digits that tell the number from its neighbours of the same type."""
+def shortest(value: np.generic | str) -> str:
+    """The fewest digits that tell the number from its neighbours of the same type; a text is itself."""
+    if isinstance(value, str):
+        return value
     if value.dtype.kind in "iub":
         return str(int(value))
     number = float(value)
@@ -140,13 +142,16 @@ def shortest(value: np.generic) -> str:
 def quantize(g: Given) -> list[object]:
     """saturate(x / y_scale + y_zero_point), halves to even"""
     x, scale, zero = g.array(0).astype(np.float64), g.array(1).astype(np.float64), g.optional(2)
-    if scale.ndim == 1:
+    block = g.int("block_size")
+    if scale.size == 1:
+        scale, zero = scale.reshape(()), None if zero is None else zero.reshape(())
+    elif not block:
         shape = [1] * x.ndim
-        shape[g.int("axis")] = -1
+        # The axis of a vector is its only one, whatever the default is.
+        shape[g.int("axis") if x.ndim > 1 else 0] = -1
         scale = scale.reshape(shape)
         zero = None if zero is None else zero.reshape(shape)
-    elif scale.ndim:
-        block = g.int("block_size")
+    else:
         scale = spread(scale, x.shape, g.int("axis"), block)
         zero = None if zero is None else spread(zero, x.shape, g.int("axis"), block)
     unsaid = g.dtype("output_dtype") if g.int("output_dtype") else np.dtype(np.uint8)

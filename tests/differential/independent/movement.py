@@ -35,15 +35,16 @@ def shape(g: Given) -> list[object]:
 def slice_axes(g: Given) -> list[object]:
     """A negative step clamps starts to [0, n - 1], as NumPy does not, and ends to [-1, n - 1]."""
     x = g.array(0)
-    starts, ends = g.array(1), g.array(2)
-    axes = g.optional(3)
-    steps = g.optional(4)
+    if g.since < 10:
+        starts, ends, axes, steps = g.ints("starts"), g.ints("ends"), g.ints("axes"), []
+    else:
+        starts, ends, axes, steps = (g.given_ints(place) for place in range(1, 5))
     result = x
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        axis = int(axes[i]) if axes is not None else i
-        step = int(steps[i]) if steps is not None else 1
+        axis = axes[i] if axes else i
+        step = steps[i] if steps else 1
         n = x.shape[axis]
-        first, last = (int(v) + (n if v < 0 else 0) for v in (start, end))
+        first, last = (v + (n if v < 0 else 0) for v in (start, end))
         first = min(max(first, 0), n if step > 0 else n - 1)
         last = min(max(last, 0), n) if step > 0 else min(max(last, -1), n - 1)
         result = np.take(result, range(first, last, step), axis)
@@ -53,19 +54,19 @@ def slice_axes(g: Given) -> list[object]:
 @computes("Pad")
 def pad(g: Given) -> list[object]:
     """The default of constant_value is "0, empty string or False"."""
-    x, pads = g.array(0), [int(v) for v in g.array(1)]
-    value, given = g.optional(2), g.optional(3)
-    axes = [int(a) % x.ndim for a in given] if given is not None else list(range(x.ndim))
+    x, given = g.array(0), g.given_ints(3) if g.optional(3) is not None else range(g.array(0).ndim)
+    pads = g.given_ints(1) if g.since >= 11 else g.ints("paddings" if g.since < 2 else "pads")
+    value = g.optional(2) if g.since >= 11 else np.asarray(g.number("value"))
+    axes = [axis % x.ndim for axis in given]
     width = [(0, 0)] * x.ndim
     for i, axis in enumerate(axes):
         width[axis] = (pads[i], pads[len(axes) + i])
     cut = tuple(slice(max(0, -low), n - max(0, -high)) for n, (low, high) in zip(x.shape, width, strict=True))
     grown = [(max(0, low), max(0, high)) for low, high in width]
+    if g.text("mode") != "constant":
+        return [np.pad(x[cut], grown, g.text("mode"))]
     fill = ("" if x.dtype == object else np.zeros((), x.dtype)) if value is None else value.item()
-    shape = [n + low + high for n, (low, high) in zip(x.shape, width, strict=True)]
-    result = np.full(shape, fill, x.dtype)
-    result[tuple(slice(low, n - high) for n, (low, high) in zip(shape, grown, strict=True))] = x[cut]
-    return [result]
+    return [np.pad(x[cut], grown, constant_values=fill)]
 
 
 @computes("CenterCropPad")
@@ -115,7 +116,7 @@ def unique(g: Given) -> list[object]:
         if not any(np.array_equal(row, rows[k]) for k in kept):
             kept.append(i)
     if g.int("sorted"):
-        kept.sort(key=lambda i: tuple(rows[i].tolist()))
+        kept.sort(key=lambda i: [(v.real, v.imag) if x.dtype.kind == "c" else v for v in rows[i].tolist()])
     picked = moved[kept]
     return [np.moveaxis(picked, 0, g.int("axis")) if g.has("axis") else picked, None, None, None]
 

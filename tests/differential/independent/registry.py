@@ -51,6 +51,11 @@ class Given:
         value = self.inputs[place] if place < len(self.inputs) else None
         return value if isinstance(value, np.ndarray) else None
 
+    def given_ints(self, place: int) -> list[int]:
+        """The integers of an input that may be left out."""
+        value = self.optional(place)
+        return [] if value is None else [int(v) for v in value]
+
     def has(self, name: str) -> bool:
         return any(attribute.name == name for attribute in self.node.attribute)
 

@@ -165,10 +165,11 @@ def max_unpool(g: Given) -> list[object]:
 
 @computes("GridSample")
 def grid_sample(g: Given) -> list[object]:
-    """nearest, linear and cubic at normalised places, whatever the rank"""
+    """nearest, linear and cubic at normalised places, whatever the rank; integers are weighed as f64"""
     x, grid = g.wide(0), g.wide(1)
     if x.dtype == object:
         return [None]
+    x = x.astype(np.float64) if x.dtype.kind in "biu" else x
     mode, padding, align = g.text("mode"), g.text("padding_mode"), g.int("align_corners")
     sizes = x.shape[2:]
     result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
@@ -194,7 +195,7 @@ def reflected(place: float, size: int, align: int) -> float:
 def sampled(
     x: np.ndarray, place: list[float], sizes: tuple[int, ...], mode: str, padding: str, align: int
 ) -> np.ndarray:
-    if mode == "cubic":
+    if mode in ("cubic", "bicubic"):
         return cubic(x, place, sizes, padding, align)
     rounded = [float(np.rint(p)) for p in place] if mode == "nearest" else place
     if padding == "border":

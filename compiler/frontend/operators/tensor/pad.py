@@ -53,7 +53,9 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
     if known is not None:
         return _pad_known(data, known_axes, known, fill, node, ir)
     lows, highs = _halves(pads, ir)
-    parts = [ir.max(ir.neg(lows), 0), ir.max(ir.neg(highs), 0), ir.max(lows, 0), ir.max(highs, 0)]
+    # Of the least integer there is no positive one: it stays below 0, and is refused as a length.
+    cuts = [ir.neg(ir.min(side, 0)) for side in (lows, highs)]
+    parts = [*cuts, ir.max(lows, 0), ir.max(highs, 0)]
     lengths = read_lengths(ir.concatenate(parts, 0), "pads", node, ir)
     return _crop_and_pad(data, node.axes_list(known_axes, data.rank), lengths, fill, node, ir)
 

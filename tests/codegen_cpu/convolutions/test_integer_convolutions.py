@@ -10,8 +10,8 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
+from tests.codegen_cpu.products.test_integer_products import BYTE_TARGETS, SIGNS, all_bytes
 from tests.codegen_cpu.support import Native, make
-from tests.codegen_cpu.test_integer_products import BYTE_TARGETS, SIGNS, all_bytes
 
 CASES = [
     (3, 5, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)),

@@ -16,7 +16,7 @@ from onnxc.compiler.passes.loops.unroll_loops import MOST_ROUNDS, unroll_loops
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE
-from tests.codegen_gpu.test_recurrence import feed, layer
+from tests.codegen_gpu.kernels.test_recurrence import feed, layer
 from tests.support.models import model_from_text
 
 LOOP = """<ir_version: 10, opset_import: ["" : 21]>

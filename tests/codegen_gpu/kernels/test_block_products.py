@@ -13,7 +13,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Segment
 from onnxc.compiler.planning.schedules import BlockProductSchedule
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.test_block_products import Weights
+from tests.codegen_cpu.products.test_block_products import Weights
 from tests.codegen_gpu.support import SM_80, SM_90, Device, assert_near, make, precision, sample
 from tests.support.fake_gpu import compile_for_fake
 

@@ -14,7 +14,7 @@ from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Sweep
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Launch, Segment
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, ConvolutionSchedule
-from tests.codegen_cpu.test_block_products import Weights
+from tests.codegen_cpu.products.test_block_products import Weights
 from tests.codegen_gpu.support import SM_90, make
 
 TARGET, SMS = gpu_plan_target(SM_90), 132
