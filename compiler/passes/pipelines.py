@@ -8,6 +8,7 @@ from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
+from onnxc.compiler.passes.lower.chirp_transforms import chirp_transforms
 from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_front
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
@@ -98,8 +99,8 @@ GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
 )
 """For those whose tensor cores multiply floats of 8 bits too."""
 
-CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero)
-"""For the CPU, which has no kernels of their own for these."""
+CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero, chirp_transforms)
+"""For the CPU, which has no kernels of their own for these, or slow ones."""
 
 GPU_KERNELS: tuple[Pass, ...] = (
     take_bounds,

@@ -54,6 +54,14 @@ def test_one_class() -> None:
     assert_same(y, model.predict(NEW).astype(np.float32)[:, np.newaxis])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_vectors_of_a_linear_kernel_are_one(target: str) -> None:
+    vectors, weights = RANDOM.standard_normal((70, 3)), RANDOM.standard_normal(70)
+    attributes = {"support_vectors": vectors.ravel().tolist(), "n_supports": 70, "kernel_type": "LINEAR"}
+    (y,) = run_ml("SVMRegressor", {"X": NEW}, target=target, coefficients=weights.tolist(), rho=[0.5], **attributes)
+    assert_close(y, (NEW @ (weights @ vectors) + 0.5).astype(np.float32)[:, np.newaxis], terms=70)
+
+
 def test_linear_regressor() -> None:
     (y,) = run_ml("SVMRegressor", {"X": NEW}, coefficients=[1.0, 2.0, 3.0], rho=[0.5])
     assert_close(y, (NEW @ np.array([1, 2, 3], np.float32) + 0.5)[:, np.newaxis])

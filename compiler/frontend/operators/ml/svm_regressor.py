@@ -4,7 +4,12 @@ import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.score_transforms import TRANSFORMS
-from onnxc.compiler.frontend.operator_helpers.svm_kernels import constant_of, kernel_values, support_vectors
+from onnxc.compiler.frontend.operator_helpers.svm_kernels import (
+    constant_of,
+    kernel_values,
+    merged_vectors,
+    support_vectors,
+)
 from onnxc.compiler.frontend.operators.ml.linear_models import rows_of_features
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32
@@ -25,7 +30,8 @@ def svm_regressor(node: Node, ir: Builder) -> Value:
     if not node.floats("rho"):
         node.fail("svm-rho", "rho has no entry", rule="ONNX SVMRegressor, rho")
     if count > 0:
-        seen = kernel_values(x, support_vectors(count, node), node, ir)
+        vectors, coefficients = merged_vectors(support_vectors(count, node), coefficients, node)
+        seen = kernel_values(x, vectors, node, ir)
     else:
         seen = x
     ir.require_equal(
