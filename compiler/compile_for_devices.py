@@ -3,8 +3,6 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
@@ -18,7 +16,8 @@ from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.held_shares import held_shares, share_bytes
 from onnxc.compiler.ignored_configurations import warn_of_undivided
 from onnxc.compiler.ir.dims import render
-from onnxc.compiler.ir.module import Function, Module
+from onnxc.compiler.ir.module import Function, Module, Value
+from onnxc.compiler.ir.sharding import Sharding
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations
@@ -30,8 +29,8 @@ from onnxc.compiler.sharding.factors import has_axes
 from onnxc.compiler.sharding.partition import Edges, Partition, partition
 from onnxc.compiler.sharding.report import sharding_report
 from onnxc.runtime.artifact import Artifact, tie_images
-from onnxc.runtime.devices.division import divide_weights
-from onnxc.runtime.devices.local_outputs import LocalOutput
+from onnxc.runtime.devices.division import Division, divide_weights
+from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.program import JsonValue, Program
 
@@ -102,7 +101,7 @@ def _run_program(whole: _Whole, options: CompileOptions, end: BackEnd) -> Iterat
     before, behind = device_passes(end, options)
     module = optimize(whole.module, before, options.limits)
     kept = _kept_results(module.main) if options.local_outputs else frozenset[int]()
-    divided = partition(module, whole.shardings.mesh, edges=Edges({}, kept))
+    divided = partition(module, whole.shardings.mesh, edges=Edges({}, kept, _cut_inputs(module.main)))
     warn_of_undivided(divided.undivided)
     local = optimize(divided.module, behind, options.limits)
     if end.target.kind == "cuda":
@@ -112,8 +111,10 @@ def _run_program(whole: _Whole, options: CompileOptions, end: BackEnd) -> Iterat
     yield "plan", plan
     with limited_to(options.limits):
         artifact = with_provenance(end.emit(plan), whole.model, options, end)
-    outputs = _local_outputs(module.main, divided, artifact.program) if options.local_outputs else ()
-    yield "emit", _divided(artifact, divided, held_shares(divided, plan.shares), options.config, outputs)
+    inputs = _layouts(module.main.body.parameters, divided.inputs, divided, artifact.program)
+    outputs = _layouts(module.main.body.results, divided.results, divided, artifact.program)
+    division = divide_weights(held_shares(divided, plan.shares), outputs, inputs)
+    yield "emit", _divided(artifact, divided, division, options.config)
 
 
 def _kept_results(function: Function) -> frozenset[int]:
@@ -125,20 +126,30 @@ def _kept_results(function: Function) -> frozenset[int]:
     )
 
 
-def _local_outputs(function: Function, divided: Partition, program: Program) -> tuple[LocalOutput | None, ...]:
-    """How each result of the function stays divided, None for those that are whole on each device."""
+def _cut_inputs(function: Function) -> frozenset[Value]:
+    """The inputs of which devices may get blocks: tensors that every call passes."""
+    parameters = function.body.parameters
+    return frozenset(each for each in parameters if has_axes(each) and each.producer.name not in function.defaults)
+
+
+def _layouts(
+    values: Sequence[Value], shardings: Sequence[Sharding], divided: Partition, program: Program
+) -> tuple[LocalLayout | None, ...]:
+    """How each parameter or result is divided, None for those that are whole on each device; empty if all are."""
+    if all(sharding.is_replicated for sharding in shardings):
+        return ()
     mesh, ordinals = divided.propagation.mesh, {symbol.name: index for index, symbol in enumerate(program.symbols)}
     return tuple(
         None
         if sharding.is_replicated
-        else LocalOutput(
-            result.dtype.name,
-            tuple(map(str, result.shape)),
-            tuple(render(size, lambda name: f"s[{ordinals[name]}]") for size in result.shape),
+        else LocalLayout(
+            value.dtype.name,
+            tuple(map(str, value.shape)),
+            tuple(render(size, lambda name: f"s[{ordinals[name]}]") for size in value.shape),
             tuple(map(mesh.shards, sharding.dims)),
             tuple(tuple(mesh.block(device, axes) for device in range(mesh.devices)) for axes in sharding.dims),
         )
-        for result, sharding in zip(function.body.results, divided.results, strict=True)
+        for value, sharding in zip(values, shardings, strict=True)
     )
 
 
@@ -152,14 +163,17 @@ def device_passes(end: BackEnd, options: CompileOptions) -> tuple[tuple[Pass, ..
 def _divided(
     artifact: Artifact,
     partition: Partition,
-    shares: Sequence[Sequence[np.ndarray]],
+    division: Division,
     configuration: str,
-    outputs: tuple[LocalOutput | None, ...],
 ) -> Artifact:
     """The artifact with what each device holds, and what was decided."""
-    division = divide_weights(shares, outputs)
     devices: JsonValue = {
         "configuration": configuration,
+        "inputs": {
+            parameter.producer.name: str(sharding)
+            for parameter, sharding in zip(partition.module.main.body.parameters, partition.inputs, strict=False)
+            if not sharding.is_replicated
+        },
         **sharding_report(partition),
         "share_bytes": share_bytes(partition),
         "whole_bytes": artifact.weights.nbytes,

@@ -6,6 +6,7 @@ targets are compared with it.
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +33,10 @@ from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.program import Binding, Check, Symbol
 from onnxc.runtime.signature import Signature, TensorInfo, without_random_state
 from onnxc.runtime.stats import Stats
-from onnxc.runtime.values import is_optional_type, own_values
+from onnxc.runtime.values import host_value, is_optional_type, own_values
+
+if TYPE_CHECKING:
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["interpret_checked", "interpret_model"]
 
@@ -67,13 +71,13 @@ class InterpreterEngine:
         self.lock = Lock()
 
     def run(
-        self, values: Sequence[HostValue], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence[HostValue]:
         """The outputs, for inputs whose shapes are right."""
         with self.lock:
             self.calls += 1
         try:
-            inputs = dict(zip(self.names, values, strict=True))
+            inputs = dict(zip(self.names, map(host_value, values), strict=True))
             return own_values(interpret(self.module, inputs, clamp_indices=False), values)
         except MemoryError as problem:
             raise DeviceError(f"the values do not fit into memory: {problem}", code="out-of-memory") from problem

@@ -46,7 +46,7 @@ class Engine(Protocol):
     """What runs the calls of an executable."""
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
         """The outputs, for inputs that native code can read and the values of the symbols that they bind.
 
@@ -97,7 +97,7 @@ class ProgramEngine:
         self.fast = self._fast_call(body, frame_words)
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
         """The outputs."""
         workspace = self.workspaces.take()
@@ -145,7 +145,7 @@ class ProgramEngine:
 
     def _results(
         self,
-        values: Sequence["HostValue"],
+        values: Sequence["SlotValue"],
         sizes: tuple[int, ...],
         given: Sequence[np.ndarray] | None,
         workspace: Workspace,

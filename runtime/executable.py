@@ -25,7 +25,6 @@ from onnxc.runtime.swap_weights import swap_weights
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.profiling.profile import Profile
     from onnxc.runtime.values import SlotValue
 
@@ -280,8 +279,12 @@ class Executable:
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
-        values = self._signature.import_values(inputs, self._defaults)
+        values = self._imported(inputs, self._defaults)
         return self._engine.run(values, self._sizes_of(values))
+
+    def _imported(self, inputs: Sequence[object], defaults: Mapping[int, np.ndarray]) -> "tuple[SlotValue, ...]":
+        """What the engine is given for one value per input."""
+        return self._signature.import_values(inputs, defaults)
 
     def _sizes_of(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
         """The values of the symbols; shapes are checked when they are new."""
@@ -303,7 +306,7 @@ class Executable:
         self, inputs: Sequence[object], out: Mapping[str, object], seed: int | None
     ) -> dict[str, "SlotValue"]:
         defaults = self._signature.with_seed(seed, self._defaults)
-        values = self._signature.import_values(inputs, defaults)
+        values = self._imported(inputs, defaults)
         arrays = {name: self._expect_output(name, array) for name, array in out.items()}
         given = [arrays[name] for name in self._output_names if name in arrays]
         direct = len(given) == len(self._output_names) and _can_be_written(given, values)
@@ -322,7 +325,7 @@ class Executable:
         memory with nothing. Raises what a call raises.
         """
         try:
-            values = self._signature.import_values(inputs, self._defaults)
+            values = self._imported(inputs, self._defaults)
             sizes, engine = self._sizes_of(values), self._engine
             arrays = engine.completed(given, sizes) if isinstance(engine, ProgramEngine) else None
             return engine.run(values, sizes, arrays)
@@ -364,7 +367,7 @@ def _trailing_defaults(signature: Signature, defaults: Mapping[int, np.ndarray])
     return tuple(defaults[index] for index in rest)
 
 
-def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["HostValue"]) -> bool:
+def _can_be_written(given: Sequence[np.ndarray], inputs: Sequence["SlotValue"]) -> bool:
     """Whether native code may write into the arrays while it reads the inputs; not beside what is no tensor."""
     tensors = [value for value in inputs if isinstance(value, np.ndarray)]
     apart = all(

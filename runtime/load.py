@@ -24,7 +24,7 @@ from onnxc.runtime.artifact import (
 )
 from onnxc.runtime.cpu import Image, host_features, load_image
 from onnxc.runtime.devices.device_choice import RANKS
-from onnxc.runtime.devices.local_outputs import local_signature
+from onnxc.runtime.devices.local_layout import whole_signature
 from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.encoding import DecodeError, decode_program
 from onnxc.runtime.engine import ProgramEngine, launches_of
@@ -141,8 +141,8 @@ def signature_of(artifact: Artifact) -> Signature:
     program, division, pipeline = artifact.program, artifact.division, artifact.pipeline
     signature = own_signature(artifact)
     whole = signature if division is None else first_inputs(signature, division.inputs_of_caller(program))
-    if division is not None and division.outputs:
-        whole = local_signature(whole, division.outputs)
+    if division is not None:
+        whole = whole_signature(whole, division.inputs, division.outputs)
     if pipeline is None:
         return without_random_state(whole)
     results = [own_signature(segment).outputs for segment in artifact.segments]

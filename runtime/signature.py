@@ -12,6 +12,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 
-T = TypeVar("T", bound=np.ndarray | DeviceValue)
+T = TypeVar("T", bound=np.ndarray | DeviceValue | Shards)
 
 # How a tensor that a caller passes becomes one that native code can read: as `onnxc.runtime.arrays.import_array`.
 ImportTensor = Callable[[object, DType, str, str], T]
@@ -234,7 +235,7 @@ class Signature:
         return f"{most if least == most else f'{least} to {most}'}: {self._listed_inputs()}"
 
 
-def _expect_rank(value: np.ndarray | DeviceValue | SparseTensor, info: TensorInfo) -> None:
+def _expect_rank(value: np.ndarray | DeviceValue | SparseTensor | Shards, info: TensorInfo) -> None:
     rank = len(value.shape)
     if info.shape is not None and rank != len(info.shape):
         message = f'input "{info.name}" is {describe(value)} of rank {rank}, expected {info.text}'
@@ -276,7 +277,8 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
 
 def shapes_of(values: Sequence["SlotValue"]) -> tuple[tuple[int, ...], ...]:
     """The shape of each tensor, and an empty one for what is none."""
-    return tuple(value.shape if isinstance(value, np.ndarray | DeviceValue | SparseTensor) else () for value in values)
+    tensors = np.ndarray | DeviceValue | SparseTensor | Shards
+    return tuple(value.shape if isinstance(value, tensors) else () for value in values)
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
 """A module divided over devices: the one program that all of them run, each on its blocks.
 
-Its parameters are those of the whole, which every device gets whole and takes its blocks of; then the ordinal of the
-device; then its share of each constant that is divided. What a function returns is whole on every device. A pipeline
-stage may get parameters divided, and give results as they are divided.
+Its parameters are those of the whole, then the ordinal of the device, then its share of each constant that is divided.
+What a function returns is whole on every device, and so are its parameters, of which each takes its blocks. `Edges`
+says which come and go divided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.sharding import Mesh, Sharding, block_size, is_divisible, parse_sharding, replicated
 from onnxc.compiler.ir.types import TensorType, Type
 from onnxc.compiler.planning.loops.rows import identity
+from onnxc.compiler.sharding.blocks_given import with_blocks_given
 from onnxc.compiler.sharding.bodies import captured, carried, has_divided_bodies
 from onnxc.compiler.sharding.exchange import Exchange, local_shape
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
@@ -58,24 +59,29 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """What a pipeline stage gets and gives divided: parameters, by how they are, and the ordinals of results."""
+    """What a program gets and gives divided: parameters, by how they are, and the ordinals of results.
+
+    inputs: the parameters of which each device may get its block, where it reads nothing else of them.
+    """
 
     parameters: Mapping[Value, Sharding]
     results: frozenset[int]
+    inputs: frozenset[Value] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
     """The program of each device, the constants whose shares are its last parameters, and what was decided.
 
-    results: how each result is divided. undivided: branches and loops that every device computes whole, though values
-    in their bodies are to be divided.
+    results: how each result is divided. inputs: how each parameter of the whole comes. undivided: branches and loops
+    that every device computes whole, though values in their bodies are to be divided.
     """
 
     module: Module
     shares: tuple[Share, ...]
     propagation: Propagation
     results: tuple[Sharding, ...]
+    inputs: tuple[Sharding, ...]
     undivided: tuple[Op, ...] = ()
 
     def collectives(self) -> tuple[Op, ...]:
@@ -91,12 +97,13 @@ def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Ed
     (function,) = module.functions
     function = replace(function, body=with_own_constants(function.body))
     walk = _Partitioner(function, mesh, devices or range(mesh.devices), edges or Edges({}, frozenset()))
-    made = replace(function, body=walk.run())
+    body, inputs = walk.run()
     return Partition(
-        replace(module, functions=(made,)),
+        replace(module, functions=(replace(function, body=body),)),
         tuple(walk.shares),
         walk.propagation,
         walk.result_shardings(),
+        inputs,
         tuple(walk.undivided),
     )
 
@@ -126,15 +133,22 @@ class _Partitioner:
         self.constants: dict[tuple[int, str], Value] = {}
         self.held: dict[Value, list[_Held]] = {}
 
-    def run(self) -> Block:
-        """The block of each device."""
+    def run(self) -> tuple[Block, tuple[Sharding, ...]]:
+        """The block of each device, and how each parameter of the whole comes to it."""
         body = self.function.body
-        parameters = [
-            self._given(parameter, self.edges.parameters.get(parameter, _whole(parameter)))
-            for parameter in body.parameters
-        ]
+        given = [self.edges.parameters.get(parameter, _whole(parameter)) for parameter in body.parameters]
+        parameters = [self._given(*each) for each in zip(body.parameters, given, strict=True)]
         results = self._results(body, self.result_shardings())
-        return self.build.block([*parameters, *self.added], results)
+        block = self.build.block([*parameters, *self.added], results)
+        taken = {parameter: self.held[parameter][1] for parameter in self.edges.inputs if self._is_cut(parameter)}
+        block, cut = with_blocks_given(block, {parameter: each.value for parameter, each in taken.items()})
+        came = zip(body.parameters, given, strict=True)
+        return block, tuple(taken[parameter].sharding if parameter in cut else sharding for parameter, sharding in came)
+
+    def _is_cut(self, parameter: Value) -> bool:
+        """Whether one block is all that was asked for of a parameter that comes whole."""
+        first, *others = self.held[parameter]
+        return first.value == parameter and len(others) == 1 and others[0].value != parameter
 
     def _results(self, block: Block, shardings: Sequence[Sharding]) -> list[Value]:
         """What the ops of a block give each device, divided so."""

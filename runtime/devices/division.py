@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.runtime.cpu import CACHE_LINE_BYTES, HUGE_PAGE_BYTES, allocate_aligned
-from onnxc.runtime.devices.local_outputs import LocalOutput, decode_outputs
+from onnxc.runtime.devices.local_layout import LocalLayout, decode_layouts
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.encoding import encode_noun
 from onnxc.runtime.errors import DeviceError
@@ -28,12 +28,14 @@ MOST_DEVICES = 64
 class Division:
     """For each device its shares as bytes, in the order of the inputs `share_count` from the last.
 
-    outputs: how each output stays divided, None where each device has it whole; empty where all are whole.
+    outputs: how each output stays divided, None where each device has it whole; empty where all are whole. inputs: how
+    each input of the caller is divided, of which the program of a device reads its block; in the same way.
     """
 
     share_count: int
     shares: tuple[np.ndarray, ...]
-    outputs: tuple[LocalOutput | None, ...] = ()
+    outputs: tuple[LocalLayout | None, ...] = ()
+    inputs: tuple[LocalLayout | None, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -57,23 +59,28 @@ class Division:
         """What a file says beside the bytes."""
         said: dict[str, JsonValue] = {"devices": self.devices, "shares": self.share_count}
         # What all calls make whole takes no room, and does not change the bytes of its artifact.
-        return said | ({"outputs": list(map(encode_noun, self.outputs))} if self.outputs else {})
+        sides = {"inputs": self.inputs, "outputs": self.outputs}
+        return said | {side: list(map(encode_noun, layouts)) for side, layouts in sides.items() if layouts}
 
 
-def divide_weights(shares: Sequence[Sequence[np.ndarray]], outputs: tuple[LocalOutput | None, ...] = ()) -> Division:
+def divide_weights(
+    shares: Sequence[Sequence[np.ndarray]],
+    outputs: tuple[LocalLayout | None, ...] = (),
+    inputs: tuple[LocalLayout | None, ...] = (),
+) -> Division:
     """The division whose devices hold these arrays."""
-    return Division(len(shares[0]), tuple(map(_joined, shares)), outputs)
+    return Division(len(shares[0]), tuple(map(_joined, shares)), outputs, inputs)
 
 
 def decode_division(
     value: JsonValue, program: Program, names: Sequence[int] | None = None
-) -> tuple[int, int, tuple[LocalOutput | None, ...]]:
-    """How many devices and shares there are, and how outputs stay divided, by what a file says.
+) -> tuple[int, int, tuple[LocalLayout | None, ...], tuple[LocalLayout | None, ...]]:
+    """How many devices and shares there are, and how outputs and inputs are divided, by what a file says.
 
     names: what exchanges of the program call the devices; None for their ordinals. Raises ValueError for what does not
     fit the program.
     """
-    if not isinstance(value, Mapping) or value.keys() - {"outputs"} != {"devices", "shares"}:
+    if not isinstance(value, Mapping) or value.keys() - {"outputs", "inputs"} != {"devices", "shares"}:
         raise ValueError("it is no object of devices and shares")
     devices, shares = value["devices"], value["shares"]
     if type(devices) is not int or not 1 <= devices <= MOST_DEVICES:
@@ -89,8 +96,12 @@ def decode_division(
     for groups in groups_of(program.body):
         if sorted(member for group in groups for member in group) != named:
             raise ValueError(f"groups of {devices} devices are {groups}")
-    outputs = decode_outputs(value["outputs"], program, devices) if "outputs" in value else ()
-    return devices, shares, outputs
+    given = program.inputs[: len(program.inputs) - 1 - shares]
+    inputs, outputs = (
+        decode_layouts(value[f"{side}s"], parameters, side, program, devices) if f"{side}s" in value else ()
+        for side, parameters in (("input", given), ("output", program.outputs))
+    )
+    return devices, shares, outputs, inputs
 
 
 def groups_of(body: Body) -> list[tuple[tuple[int, ...], ...]]:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from onnxc.runtime.artifact import Artifact, to_json
 from onnxc.runtime.devices.device_choice import RANKS, expect_kind, parse_devices
 from onnxc.runtime.devices.devices_engine import DevicesEngine
+from onnxc.runtime.devices.divided_executable import DividedExecutable
 from onnxc.runtime.devices.division import Division
 from onnxc.runtime.devices.load_pipeline import pipeline_engine, ranks_pipeline_engine
+from onnxc.runtime.devices.pipeline_engine import PipelineEngine
 from onnxc.runtime.encoding import encode_program
-from onnxc.runtime.engine import Engine, ProgramEngine
+from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable, LoadAgain
 from onnxc.runtime.load import WeightsMode, image_of, make_executable, program_engine, read_artifact, signature_of
@@ -64,7 +66,7 @@ def make_for_devices(
         return made
     each = max((available_threads() if threads is None else threads) // count, 1)
     engine = _engine_of_threads(artifact, division, each, resident=weights == "resident")
-    return Executable(
+    return DividedExecutable(
         signature_of(artifact),
         engine,
         artifact=artifact,
@@ -74,13 +76,15 @@ def make_for_devices(
     )
 
 
-def _engine_of_threads(artifact: Artifact, division: Division, threads: int, *, resident: bool) -> Engine:
+def _engine_of_threads(
+    artifact: Artifact, division: Division, threads: int, *, resident: bool
+) -> DevicesEngine | PipelineEngine:
     """What runs all devices in this process, each in `threads` threads."""
     if artifact.pipeline is not None:
         return pipeline_engine(artifact, artifact.pipeline, threads, resident=resident)
     program = artifact.program
     added = [division.added_inputs(program, device, resident=resident) for device in range(division.devices)]
-    return DevicesEngine(_local_engine(artifact, threads), added, division.outputs)
+    return DevicesEngine(_local_engine(artifact, threads), added, division.inputs, division.outputs)
 
 
 def _make_for_ranks(
@@ -114,7 +118,7 @@ def _engine_of_rank(
     if artifact.pipeline is not None:
         return ranks_pipeline_engine(artifact, artifact.pipeline, threads, world, resident=resident)
     added = division.added_inputs(artifact.program, world.rank, resident=resident)
-    return RanksEngine(_local_engine(artifact, threads), added, world, division.outputs)
+    return RanksEngine(_local_engine(artifact, threads), added, world, division.inputs, division.outputs)
 
 
 def _expect_devices(devices: int, count: int, came: str) -> None:

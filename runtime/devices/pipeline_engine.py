@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
+from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.host.rendezvous import receive, send
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.signature import Signature
 from onnxc.runtime.stats import Stats
+from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["PipelineEngine", "RunningSegment"]
 
@@ -49,11 +52,14 @@ class PipelineEngine:
         self, pipeline: Pipeline, segments: Mapping[int, RunningSegment], defaults: Mapping[int, np.ndarray]
     ) -> None:
         self.pipeline, self._segments, self._defaults = pipeline, segments, defaults
+        # The segments of a pipeline read whole inputs.
+        self.devices: Sequence[int] = range(pipeline.devices)
+        self.inputs: Sequence[LocalLayout | None] = ()
         self._seconds = exchange_seconds()
         self._calls, self._lock = 0, Lock()
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
         """The outputs, each from the first device of the segment that makes it."""
         self.count_call()
@@ -69,11 +75,11 @@ class PipelineEngine:
         with self._lock:
             self._calls += 1
 
-    def run_device(self, device: int, values: Sequence["HostValue"]) -> dict[int, "HostValue"]:
+    def run_device(self, device: int, values: Sequence["SlotValue"]) -> dict[int, "HostValue"]:
         """The outputs that a device makes as the first of its segment."""
-        split = self.pipeline.split
+        split, whole = self.pipeline.split, list(map(host_value, values))
         made: dict[int, list[HostValue]] = {}
-        for part, given in enumerate([tuple(values)] if split is None else split.parts(values)):
+        for part, given in enumerate([tuple(whole)] if split is None else split.parts(whole)):
             kept: dict[int, HostValue] = {}
             for ordinal, segment in self._segments.items():
                 role = self.pipeline.roles[ordinal]

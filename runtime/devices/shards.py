@@ -1,4 +1,4 @@
-"""Outputs that stay divided over devices: the block that each device holds, and which elements of the whole it is."""
+"""Values that stay divided over devices: the block that each device holds, and which elements of the whole it is."""
 
 from dataclasses import dataclass
 
@@ -30,12 +30,14 @@ class Shards:
     """An output of a model compiled with outputs="local", as the devices of this process hold it.
 
     shape, dtype: those of the whole. shards: one for each device in order; of processes of MPI each has its own alone.
-    Devices that hold copies have shards of the same index.
+    Devices that hold copies have shards of the same index. index: for each device of the configuration, those of other
+    processes too, which elements of the whole its block is; empty where that is not known.
     """
 
     shape: tuple[int, ...]
     dtype: DType
     shards: tuple[Shard, ...]
+    index: tuple[tuple[slice, ...], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Shards of {type_text(dtype_name(self.dtype), self.shape)} on {len(self.shards)} devices>"

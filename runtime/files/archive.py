@@ -132,10 +132,11 @@ class Archive:
         if DIVISION not in self.members:
             return None
         try:
-            devices, shares, outputs = decode_division(self.json(DIVISION), program, names)
+            devices, shares, outputs, inputs = decode_division(self.json(DIVISION), program, names)
         except ValueError as problem:
             raise self.malformed(f"{DIVISION}: {problem}") from problem
-        return Division(shares, tuple(self._mapped(shares_member(device)) for device in range(devices)), outputs)
+        held = tuple(self._mapped(shares_member(device)) for device in range(devices))
+        return Division(shares, held, outputs, inputs)
 
     def weights(self, resident: bool) -> np.ndarray:
         """The weights, which cannot be written to."""

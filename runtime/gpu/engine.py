@@ -144,7 +144,7 @@ class DeviceEngine:
         return self.direct.run_resident(call, values, sizes)
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
         """The outputs on the host."""
         with self.call() as call:

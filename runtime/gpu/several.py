@@ -12,8 +12,10 @@ from onnxc.runtime.addresses import read_address
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.devices.devices_engine import DividedEngine
+from onnxc.runtime.devices.divided_executable import DividedExecutable
 from onnxc.runtime.devices.division import Division, groups_of
-from onnxc.runtime.devices.local_outputs import LocalOutput, local_values
+from onnxc.runtime.devices.local_inputs import local_inputs
+from onnxc.runtime.devices.local_layout import LocalLayout, local_values
 from onnxc.runtime.executable import Executable, LoadAgain
 from onnxc.runtime.gpu.collectives import Communicators
 from onnxc.runtime.gpu.driver import Driver
@@ -27,7 +29,6 @@ from onnxc.runtime.stats import Stats
 from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
-    from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
 __all__ = ["SeveralEngine", "make_for_gpus"]
@@ -54,9 +55,9 @@ def make_for_gpus(
         for ordinal in range(division.devices)
     ]
     added = [_added(artifact, division, engine, device) for device, engine in enumerate(engines)]
-    return Executable(
+    return DividedExecutable(
         signature_of(artifact),
-        SeveralEngine(engines, added, communicators, division.outputs),
+        SeveralEngine(engines, added, communicators, division.inputs, division.outputs),
         artifact=artifact,
         report=artifact.report,
         compilations=compilations,
@@ -82,25 +83,23 @@ def _added(artifact: Artifact, division: Division, engine: DeviceEngine, device:
 
 
 class SeveralEngine(DividedEngine):
-    """Runs the program once on each GPU, one call after the other: those of NCCL must come in one order everywhere.
-
-    outputs: how each output stays divided; empty where each device has all of them whole.
-    """
+    """Runs the program once on each GPU, one call after the other: those of NCCL must come in one order everywhere."""
 
     def __init__(
         self,
         engines: Sequence[DeviceEngine],
         added: Sequence[Sequence["SlotValue"]],
         communicators: Communicators,
-        outputs: Sequence[LocalOutput | None] = (),
+        inputs: Sequence[LocalLayout | None] = (),
+        outputs: Sequence[LocalLayout | None] = (),
     ) -> None:
-        super().__init__(engines[0])
+        every = outputs or (None,) * len(engines[0].program.outputs)
+        super().__init__(engines[0], range(len(engines)), inputs, every)
         self._engines, self._added, self._communicators = engines, added, communicators
-        self._outputs = outputs or (None,) * len(engines[0].program.outputs)
         self._calls, self._lock = 0, Lock()
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
         """The outputs on the host: those of the first device, or what each holds of them."""
         with self._lock:
@@ -110,13 +109,14 @@ class SeveralEngine(DividedEngine):
             each = run_on_devices(len(self._engines), lambda device: self._run(device, values, sizes), seconds)
             return local_values(self._outputs, sizes, dict(enumerate(each)))
 
-    def _run(self, device: int, values: Sequence["HostValue"], sizes: tuple[int, ...]) -> list["SlotValue"]:
+    def _run(self, device: int, values: Sequence["SlotValue"], sizes: tuple[int, ...]) -> list["SlotValue"]:
         """The outputs on a device; what every device has whole is copied to the host from the first alone."""
         engine = self._engines[device]
         wanted = tuple(Residency.DEVICE if device and output is None else Residency.HOST for output in self._outputs)
         with engine.call() as call:
             try:
-                results = engine.run_in(call, (*values, *self._added[device]), sizes, wanted)
+                given = (*local_inputs(self.inputs, values, device), *self._added[device])
+                results = engine.run_in(call, given, sizes, wanted)
                 if call.in_flight:
                     call.synchronize()
             except BaseException:

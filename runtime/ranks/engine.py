@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.devices.devices_engine import DividedEngine
-from onnxc.runtime.devices.local_outputs import LocalOutput, local_values
+from onnxc.runtime.devices.divided_executable import DividedExecutable
+from onnxc.runtime.devices.local_inputs import local_inputs
+from onnxc.runtime.devices.local_layout import LocalLayout, local_values
 from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
 from onnxc.runtime.engine import Engine
-from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.rendezvous import device_of_thread, receive, send
 from onnxc.runtime.ranks.gathered_inputs import gather_inputs
 from onnxc.runtime.ranks.world import World
@@ -23,27 +24,25 @@ __all__ = ["RanksEngine", "RanksExecutable", "RanksPipelineEngine"]
 
 
 class RanksEngine(DividedEngine):
-    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`.
-
-    outputs: how each output stays divided; empty where each rank has all of them whole.
-    """
+    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`."""
 
     def __init__(
         self,
         engine: Engine,
         added: Sequence[np.ndarray],
         world: World,
-        outputs: Sequence[LocalOutput | None] = (),
+        inputs: Sequence[LocalLayout | None] = (),
+        outputs: Sequence[LocalLayout | None] = (),
     ) -> None:
-        super().__init__(engine)
-        self.world, self._added, self._outputs = world, added, outputs
+        super().__init__(engine, (world.rank,), inputs, outputs)
+        self.world, self._added = world, added
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
         """The outputs, whole or as this rank holds them."""
         with device_of_thread(self.world.exchanges, self.world.rank):
-            results = self._engine.run((*values, *self._added), sizes)
+            results = self._engine.run((*local_inputs(self.inputs, values, self.world.rank), *self._added), sizes)
         return local_values(self._outputs, sizes, {self.world.rank: results}) if self._outputs else results
 
 
@@ -58,10 +57,10 @@ class RanksPipelineEngine(PipelineEngine):
         world: World,
     ) -> None:
         super().__init__(pipeline, segments, defaults)
-        self.world = world
+        self.world, self.devices = world, (world.rank,)
 
     def run(
-        self, values: Sequence["HostValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["HostValue"]:
         """The outputs, which every rank has whole."""
         self.count_call()
@@ -77,7 +76,7 @@ class RanksPipelineEngine(PipelineEngine):
         return [made[output] for output in sorted(made)]
 
 
-class RanksExecutable(Executable):
+class RanksExecutable(DividedExecutable):
     """A model on ranks; all of them make the same calls in the same order.
 
     What is wrong in one of them, with its inputs too, is an error in all.
@@ -99,10 +98,5 @@ class RanksExecutable(Executable):
         with self._engine.world.call():
             return super()._run_by_name(inputs, out, seed, stream)
 
-    def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
-        return super()._run(gather_inputs(inputs, self._engine.world))
-
-    def _run_into(
-        self, inputs: Sequence[object], out: Mapping[str, object], seed: int | None
-    ) -> dict[str, "SlotValue"]:
-        return super()._run_into(gather_inputs(inputs, self._engine.world), out, seed)
+    def _imported(self, inputs: Sequence[object], defaults: Mapping[int, np.ndarray]) -> "tuple[SlotValue, ...]":
+        return super()._imported(gather_inputs(inputs, self._engine.inputs, self._engine.world), defaults)

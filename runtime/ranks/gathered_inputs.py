@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxc.runtime.arrays import type_text
+from onnxc.runtime.devices.local_inputs import is_laid_out
+from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.dtypes import dtype_name
 from onnxc.runtime.errors import InputError
@@ -15,12 +17,18 @@ __all__ = ["gather_inputs"]
 _NAME = "gather_input"
 
 
-def gather_inputs(inputs: Sequence[object], world: World) -> list[object]:
-    """The inputs of a call, where those of which this rank has one shard are whole.
+def gather_inputs(inputs: Sequence[object], layouts: Sequence[LocalLayout | None], world: World) -> list[object]:
+    """The inputs of a call, where those of which this rank has one shard are whole; by their layouts they stay.
 
     All ranks come with shards of the same inputs. Raises InputError where these are not of one output.
     """
-    return [_whole(each, world) if isinstance(each, Shards) and len(each.shards) == 1 else each for each in inputs]
+    wanted = layouts or (None,) * len(inputs)
+    return [
+        _whole(value, world)
+        if isinstance(value, Shards) and len(value.shards) == 1 and not is_laid_out(value, layout, (world.rank,))
+        else value
+        for value, layout in zip(inputs, wanted, strict=False)
+    ]
 
 
 def _whole(own: Shards, world: World) -> np.ndarray:

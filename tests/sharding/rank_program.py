@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def errors(folder: Path, rank: int) -> dict[str, object]:
         "another artifact": refusal(lambda: onnxc.load(folder / f"{'mlp' if rank else 'gather'}.onnxc", devices="mpi")),
         "another count": refusal(lambda: onnxc.load(folder / "two.onnxc", devices="mpi")),
     }
-    found |= of_shards(folder, rank)
+    found |= of_shards(folder, rank) | of_state(folder)
     with connect().call():
         found["two threads"] = from_another_thread(lambda: exe(right))
     found["after all"] = (
@@ -95,6 +96,25 @@ def of_shards(folder: Path, rank: int) -> dict[str, object]:
         "shards of different outputs": refusal(lambda: exe(longer if rank == 2 else divided)),
         "the whole on device 1": refusal(lambda: exe(x if rank == 1 else divided)),
     }
+
+
+def of_state(folder: Path) -> dict[str, object]:
+    """A loop of calls whose state stays divided: whether it is right, and how many bytes this rank sends in it."""
+    exe, feed = onnxc.load(folder / "state.onnxc", devices="mpi"), dict(np.load(folder / "state.x.npz"))
+    link, sent = connect().exchanges._link, list[int]()
+    send = link.send
+
+    def counted(target: int, data: np.ndarray) -> Callable[[], bool]:
+        sent.append(data.nbytes)
+        return send(target, data)
+
+    state, expected = exe(feed["s"], feed["x"]), feed["s"] + feed["x"]
+    with mock.patch.object(link, "send", counted):
+        for _ in range(3):
+            state, expected = exe(state, feed["x"]), expected + feed["x"]
+    assert isinstance(state, Shards)
+    (own,) = state.shards
+    return {"state": [bool((own.data == expected[own.index]).all()), sum(sent)]}
 
 
 def _as_f64(shard: Shard) -> Shard:

@@ -161,7 +161,7 @@ def test_a_division_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"devices|shares|ordinal|groups"):
         decode_division(MALFORMED.get(name, {"devices": 2, "shares": 1}), divided)
     if name != "groups that are none":
-        assert decode_division({"devices": 2, "shares": 1}, divided) == (2, 1, ())
+        assert decode_division({"devices": 2, "shares": 1}, divided) == (2, 1, (), ())
 
 
 def test_the_commands_take_a_configuration(model: ModelProto, saved: Path, tmp_path: Path) -> None:

@@ -154,6 +154,24 @@ def test_results_are_left_as_the_shards_of_each_device() -> None:
     assert run.driver.copied_bytes["DtoH"] - before == 5 * 8 * F32
 
 
+def test_each_device_is_given_its_block_of_an_input() -> None:
+    """Blocks of 32 and of 256 rows, which are whole lines of 256 bytes; what else is copied does not depend on them."""
+    model = graph_model([node("Add", ["s", "x"], ["t"])], {"s": ["N", 6], "x": [6]}, {"t": ["N", 6]}, {}, 4)
+    annotate(model.graph.node[0], "t", {0: 4}, FOUR)
+    run = compile_for_fakes(model, CONFIG, outputs="local")
+    copied = []
+    for rows in (125, 1021):
+        first, added = weight(rows, 6), weight(6)
+        state = run.executable(first, added)
+        before = run.driver.copied_bytes["HtoD"]
+        state = run.executable(state, added)
+        copied.append(run.driver.copied_bytes["HtoD"] - before)
+        assert isinstance(state, Shards)
+        np.testing.assert_array_equal(state.whole(), first + added + added, strict=True)
+    assert copied[1] - copied[0] == 4 * (256 - 32) * 6 * F32
+    run.driver.check()
+
+
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> FakeRun:
     """What this machine's driver and NCCL are replaced by."""

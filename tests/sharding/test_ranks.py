@@ -138,6 +138,13 @@ def grid(devices: int) -> ModelProto:
     return model
 
 
+def counter(devices: int) -> ModelProto:
+    """A state whose rows are divided, which each call adds to."""
+    model = graph_model([node("Add", ["s", "x"], ["t"])], {"s": ["N", 6], "x": [6]}, {"t": ["N", 6]}, {}, devices)
+    annotate(model.graph.node[0], "t", {0: devices}, range(devices))
+    return model
+
+
 MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
     "mlp": (lambda devices: mlp(devices, "reduced"), {"z": weight(2100, 64)}),
     "scattered": (lambda devices: mlp(devices, "scattered"), {"z": weight(8, 64)}),
@@ -148,6 +155,7 @@ MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
     "pipeline": (pipeline, {"x0": weight(7, 16)}),
     "grid": (grid, {"x0": weight(5, 16)}),
     "local": (exchanged, {"x": weight(7, 6)}),
+    "state": (counter, {"s": weight(5, 6), "x": weight(6)}),
 }
 
 
@@ -158,7 +166,7 @@ def save_all(folder: Path, devices: int, names: Sequence[str]) -> Path:
     """The artifacts, inputs, and the outputs on threads."""
     for name in names:
         make, feed = MODELS[name]
-        exe = onnxc.compile(make(devices), config=CONFIG, outputs="local" if name == "local" else "whole")
+        exe = onnxc.compile(make(devices), config=CONFIG, outputs="local" if name in ("local", "state") else "whole")
         exe.save(folder / f"{name}.onnxc")
         np.savez(folder / f"{name}.x.npz", **feed)
         np.savez(
@@ -197,7 +205,7 @@ def test_two_ranks_give_the_bits_of_threads(two: Path) -> None:
 
 
 def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp_path: Path) -> None:
-    for name in ("gather.onnxc", "mlp.onnxc", "local.onnxc", "local.x.npz"):
+    for name in ("gather.onnxc", "mlp.onnxc", "local.onnxc", "local.x.npz", "state.onnxc", "state.x.npz"):
         shutil.copy(four / name, tmp_path / name)
     shutil.copy(two / "gather.onnxc", tmp_path / "two.onnxc")
     done = start(4, "tests.sharding.rank_program", "errors", str(tmp_path))
@@ -216,6 +224,7 @@ def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Path, two: Path, tmp
     for found in told(tmp_path, 4):
         assert found.pop("after all") is True
         assert found.pop("shards") == [True] * 3
+        assert found.pop("state") == [True, 0]
         for what, pattern in expected.items():
             assert re.match(pattern, str(found[what])), (what, found[what])
 
