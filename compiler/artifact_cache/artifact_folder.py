@@ -37,8 +37,12 @@ class ArtifactFolder:
 
     def load(self, key: str) -> Artifact | None:
         """The artifact of that key, if it is there and whole; its weights are mapped."""
+        path = self._files.path(key)
+        # Most are not there, which should cost nothing; an error would say what is there instead.
+        if not path.exists():
+            return None
         try:
-            artifact = read_whole_artifact(self._files.path(key))
+            artifact = read_whole_artifact(path)
         except MissingFileError:
             return None
         except (OnnxcError, OSError):
