@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.errors import MissingFileError, OnnxcError
 from onnxc.runtime.files.plain_files import open_plain_file
 
 __all__ = ["PLAIN_FILE"]
@@ -18,14 +18,19 @@ class _PlainFile(click.Path):
         try:
             open_plain_file(path, what="the file").close()
         except OnnxcError as problem:
-            raise _Refused(str(problem)) from problem
+            raise _Refused(problem) from problem
         return path
 
 
 class _Refused(click.ClickException):
-    """Says what onnxc says, without the usage of the command, which is not at fault."""
+    """Says what onnxc says, without the usage of the command, which is not at fault.
 
-    exit_code = 2
+    The exit code for a path that leads nowhere is that of wrong arguments.
+    """
+
+    def __init__(self, problem: OnnxcError) -> None:
+        super().__init__(str(problem))
+        self.exit_code = 2 if isinstance(problem, MissingFileError) else 1
 
     def show(self, file: object = None) -> None:
         click.echo(self.message, err=True)
