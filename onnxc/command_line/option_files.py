@@ -17,23 +17,24 @@ class _PlainFile(click.Path):
         path = Path(super().convert(value, option, context))  # type: ignore[arg-type]
         try:
             open_plain_file(path, what="the file").close()
+        except MissingFileError as problem:
+            raise _Missing(str(problem)) from problem
         except OnnxcError as problem:
-            raise _Refused(problem) from problem
+            raise _Refused(str(problem)) from problem
         return path
 
 
 class _Refused(click.ClickException):
-    """Says what onnxc says, without the usage of the command, which is not at fault.
-
-    The exit code for a path that leads nowhere is that of wrong arguments.
-    """
-
-    def __init__(self, problem: OnnxcError) -> None:
-        super().__init__(str(problem))
-        self.exit_code = 2 if isinstance(problem, MissingFileError) else 1
+    """Says what onnxc says, without the usage of the command, which is not at fault."""
 
     def show(self, file: object = None) -> None:
         click.echo(self.message, err=True)
+
+
+class _Missing(_Refused):
+    """A path that leads nowhere, which has the exit code of wrong arguments."""
+
+    exit_code = 2
 
 
 PLAIN_FILE = _PlainFile(path_type=Path)
