@@ -7,7 +7,7 @@ What is in a file, this page does not know.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -38,7 +38,8 @@ def open_plain_file(path: AnyPath, *, what: str) -> BinaryIO:
     except OSError as problem:
         raise _unopened(problem, name, what) from problem
     try:
-        _expect_plain(os.fstat(descriptor), name, what, advise=advice_for_folder)
+        status = os.fstat(descriptor)
+        _expect_plain(status, name, what, advice_for_folder(name) if stat.S_ISDIR(status.st_mode) else "")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -94,15 +95,10 @@ def _expect_replaceable(name: str, what: str) -> None:
         raise
 
 
-def _no_advice(_folder: str) -> str:
-    return ""
-
-
-def _expect_plain(status: os.stat_result, name: str, what: str, *, advise: Callable[[str], str] = _no_advice) -> None:
-    """Raises InputError unless the status is that of a plain file; `advise` says what else to do with a folder."""
+def _expect_plain(status: os.stat_result, name: str, what: str, advice: str = "") -> None:
+    """Raises InputError unless the status is that of a plain file; `advice` ends its text."""
     if not stat.S_ISREG(status.st_mode):
         kind = next((kind for holds, kind in _KINDS if holds(status.st_mode)), "no plain file")
-        advice = advise(name) if stat.S_ISDIR(status.st_mode) else ""
         raise InputError(f'{what} "{name}" is {kind}, expected a plain file{advice}', code="not-a-plain-file")
 
 

@@ -19,6 +19,9 @@ __all__ = ["Quantized", "Spread", "quantized_operand"]
 NARROW = (I8, U8, F8E4M3FN, F8E5M2)
 """The types of 8 bits that processors multiply."""
 
+BYTE = 255
+"""The largest of u8, and so how far apart bytes are."""
+
 MOVEMENTS = ("transpose", "reshape", "slice", "broadcast")
 
 
@@ -98,8 +101,9 @@ def _narrow_constant(value: Value, build: Builder) -> Quantized | None:
         narrow = array.astype(dtype.numpy)
         if np.array_equal(narrow, array):
             return Quantized(build.constant(narrow))
-    least = int(array.min())
-    if int(array.max()) - least > np.iinfo(np.uint8).max:
+    least, most = int(array.min()), int(array.max())
+    # A byte less another is no further from 0 than bytes reach.
+    if not -BYTE <= least <= most <= min(BYTE, least + BYTE):
         return None
     return Quantized(build.constant((array - least).astype(np.uint8)), Spread(build.constant(np.array(-least, "i4"))))
 

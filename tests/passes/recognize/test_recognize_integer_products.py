@@ -12,7 +12,11 @@ from onnxc.compiler.ir.module import Module, Op, Value, walk
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.notes import collect_notes
-from onnxc.compiler.passes.recognize.recognize_integer_products import MOST_PRODUCTS, recognize_integer_products
+from onnxc.compiler.passes.recognize.recognize_integer_products import (
+    MOST_PRODUCTS,
+    recognize_integer_products,
+    recognize_signed_products,
+)
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
 from tests.passes.golden import Make, N, assert_same_meaning, built, f32, i8, text_of, u8
 
@@ -151,9 +155,15 @@ def test_zero_points_of_filters_take_sums_of_windows(
         x = shifted(b, x, decided if zero is None else zero)
         return b.convolution(x, w, strides, (padding, 0), (padding, 1), dilations, dtype=I32)
 
-    after, convolution = integers([u8(N, 8, 5, 6), u8()], make)
+    types = [u8(N, 8, 5, 6), u8()]
+    after, convolution = integers(types, make)
     assert described(convolution) == "u8 by u8 -> i32"
     assert [count(after, name) for name in ("reduce", "reduce_window")] == [1, 1]
+    before = canonicalize(built(types, make))
+    of_signed = recognize_signed_products(before)
+    assert_same_meaning(before, of_signed, (0, 1, 3), rounds=True)
+    signed = next(op for op in walk(of_signed.main.body) if op.name == "convolution")
+    assert described(signed) == "i8 by i8 -> i32"
 
 
 def test_few_filters_whose_zero_point_has_been_subtracted_are_bytes_again() -> None:
@@ -166,8 +176,10 @@ def test_few_filters_whose_zero_point_has_been_subtracted_are_bytes_again() -> N
     assert described(integers([u8(N, 8, 5, 4)], make)[1]) == "u8 by u8 -> i32"
 
 
-def test_integers_that_span_more_than_bytes_stay_what_they_are() -> None:
-    filters = np.arange(-128, 130, dtype=np.int32).reshape(2, 129, 1, 1)
+@pytest.mark.parametrize("first", [-128, -(2**31), 2**31 - 258, -256])
+def test_integers_that_are_no_bytes_less_a_byte_stay_what_they_are(first: int) -> None:
+    count = 258 if first == -128 else 200
+    filters = np.resize(first + np.arange(count), (2, 129, 1, 1)).astype(np.int32)
 
     def make(b: Builder, x: Value) -> Value:
         return b.convolution(shifted(b, x, 3), b.constant(filters), (1, 1), (0, 0), (0, 0), (1, 1), dtype=I32)
