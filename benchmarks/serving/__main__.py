@@ -9,7 +9,7 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,33 +40,59 @@ def main() -> None:
 def load(clients: int, seconds: float, reload_every: float, pause: float) -> None:
     """Check every answer under load, reloads and malformed requests."""
     with tempfile.TemporaryDirectory() as folder:
-        _write_scaled(Path(folder), 1)
-        with onnxc_server(Path(folder), 1, "--poll", "1") as server, _reloading(Path(folder), reload_every) as versions:
+        repository, staged = Path(folder) / "repository", Path(folder) / "staged"
+        # Compiled beforehand: it would keep the clients waiting, which are in this process.
+        for version in range(1, int(seconds / reload_every) + 2):
+            _write_scaled(staged, version)
+        (repository / "scaled").mkdir(parents=True)
+        (staged / "1").rename(repository / "scaled" / "1")
+        with (
+            onnxc_server(repository, 1, "--poll", "1") as server,
+            _reloading(staged, repository, reload_every) as versions,
+        ):
             asyncio.run(run_clients(server.address, clients, 2.0, _ask_scaled))
-            before, processor = server.resident_bytes(), server.processor_seconds()
-            outcome = asyncio.run(run_clients(server.address, clients, seconds, _ask_scaled, pause))
+            processor = server.processor_seconds()
+            with _sampled(server.resident_bytes, seconds / 10) as memory:
+                outcome = asyncio.run(run_clients(server.address, clients, seconds, _ask_scaled, pause))
             processor = server.processor_seconds() - processor
-            after = server.resident_bytes()
     _print(f"{clients} clients, {len(versions)} reloads", outcome, processor)
     click.echo(f"  lost {outcome.lost}, mixed up {outcome.mixed}, malformed and refused {outcome.refused}")
-    click.echo(f"  memory {before / 1e6:.1f} MB, at the end {after / 1e6:.1f} MB")
+    click.echo(f"  memory in MB, at each tenth: {', '.join(f'{size / 1e6:.1f}' for size in memory)}")
 
 
-def _write_scaled(repository: Path, version: int) -> None:
-    folder = repository / "scaled" / str(version)
+@contextmanager
+def _sampled(sample: Callable[[], int], every_s: float) -> Iterator[list[int]]:
+    """What `sample` gives at the start, then every so many seconds."""
+    ended, samples = threading.Event(), [sample()]
+
+    def take() -> None:
+        while not ended.wait(every_s):
+            samples.append(sample())
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _write_scaled(staged: Path, version: int) -> None:
+    folder = staged / str(version)
     folder.mkdir(parents=True)
     onnxc.compile(onnxc.from_text(SCALED % version)).save(folder / "model.onnxc")
 
 
 @contextmanager
-def _reloading(repository: Path, every_s: float) -> Iterator[list[int]]:
-    """Version v of the model, which multiplies by v, comes every so many seconds; the list grows by each."""
+def _reloading(staged: Path, repository: Path, every_s: float) -> Iterator[list[int]]:
+    """The next staged version comes every so many seconds: v multiplies by v; the list grows by each."""
     ended, versions = threading.Event(), [1]
 
     def reload() -> None:
-        while not ended.wait(every_s):
+        while not ended.wait(every_s) and (coming := staged / str(versions[-1] + 1)).exists():
+            coming.rename(repository / "scaled" / coming.name)
             versions.append(versions[-1] + 1)
-            _write_scaled(repository, versions[-1])
 
     thread = threading.Thread(target=reload)
     thread.start()
@@ -117,7 +143,7 @@ def _request(model: str, feed: dict[str, np.ndarray]) -> ModelInferRequest:
 @click.option("--seconds", default=10.0)
 @click.option("--threads", default=1, help="Of a call.")
 def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int) -> None:
-    """Ours, ours without joined calls, and the plain server of ONNX Runtime, in turns."""
+    """Ours, ours without joined calls, the plain server of ONNX Runtime, and one that computes nothing, in turns."""
     named = {name: int(size) for name, _, size in (part.partition("=") for part in sizes.split(",") if part)}
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     asked = [_ask_model(session, named, seed) for seed in range(16)]
@@ -130,11 +156,14 @@ def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int)
             onnxc_server(repositories[0], threads) as joined,
             onnxc_server(repositories[1], threads, "--max-batch", "1") as single,
             plain_server(model, threads) as plain,
+            plain_server(model, threads, "empty") as empty,
         ):
             servers = {"onnxc": joined, "onnxc, one request a call": single, "ONNX Runtime, plain": plain}
+            unchecked = [Asked(one.request, lambda answer: True) for one in asked]
             for count in (1, clients):
                 for name, server in servers.items():
                     _measure(f"{name}, {count} clients", server, asked, count, seconds)
+                _measure(f"gRPC alone, {count} clients", empty, unchecked, count, seconds)
 
 
 def _ask_model(session: onnxruntime.InferenceSession, sizes: dict[str, int], seed: int) -> Asked:

@@ -84,7 +84,8 @@ async def _one(
         to.refused += is_refused
         to.lost += not is_refused
         return
+    took = time.perf_counter() - started
     if asked.is_malformed or not asked.is_answered(answer):
         to.mixed += 1
         return
-    to.latencies.append(time.perf_counter() - started)
+    to.latencies.append(took)

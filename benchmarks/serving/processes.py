@@ -45,9 +45,10 @@ def onnxc_server(repository: Path, threads: int, *options: str) -> Iterator[Serv
 
 
 @contextmanager
-def plain_server(model: Path, threads: int) -> Iterator[Server]:
+def plain_server(model: Path, threads: int, *options: str) -> Iterator[Server]:
     """The plain server of ONNX Runtime."""
-    with _process((sys.executable, "-m", "benchmarks.serving.onnxruntime_server", str(model), str(threads))) as process:
+    module = "benchmarks.serving.onnxruntime_server"
+    with _process((sys.executable, "-m", module, str(model), str(threads), *options)) as process:
         assert process.stdout is not None
         yield Server(f"127.0.0.1:{int(process.stdout.readline())}", process.pid)
 

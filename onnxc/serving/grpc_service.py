@@ -1,13 +1,14 @@
 """gRPC: the methods of inference.GRPCInferenceService."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
 import grpc
+import grpc.aio
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
@@ -16,6 +17,7 @@ from onnxc.serving import descriptions, settings
 from onnxc.serving.grpc_tensors import read_infer_request, write_infer_response
 from onnxc.serving.inference import answer
 from onnxc.serving.model_config import Configuration, parse_config
+from onnxc.serving.off_loop import work_on
 from onnxc.serving.proto import inference_pb2 as pb
 from onnxc.serving.service import Service
 from onnxc.serving.serving_errors import ServingError, status_of
@@ -27,7 +29,7 @@ SERVICE = "inference.GRPCInferenceService"
 OPEN_METHODS = ("ServerLive", "ServerReady")
 TRACE_HEADERS = ("traceparent", "tracestate")
 
-Context = grpc.ServicerContext
+Context = grpc.aio.ServicerContext[Any, Any]
 R = TypeVar("R", bound=Message)
 Work = Callable[[Service, R], Message]
 
@@ -186,21 +188,26 @@ def _message(fields: Mapping[str, object], message: R) -> R:
     return json_format.ParseDict(dict(fields), message)
 
 
-def _infer(service: Service, context: Context, request: pb.ModelInferRequest) -> pb.ModelInferResponse:
+async def _infer(
+    service: Service, threads: Executor, context: Context, request: pb.ModelInferRequest
+) -> pb.ModelInferResponse:
     with service.admitted():
         model = service.registry.find(request.model_name, request.model_version)
-        read = read_infer_request(request, service.memory)
+        read = await work_on(request.ByteSize(), threads, partial(read_infer_request, request, service.memory))
         left = context.time_remaining()
         if left is not None and left < _LONGEST_S and not read.timeout_ns:
-            read = replace(read, timeout_ns=max(int(left * 1e9), 1))
-        return write_infer_response(answer(model, read, service.memory, context.is_active), service.memory)
+            read = read._replace(timeout_ns=max(int(left * 1e9), 1))
+        answered = await answer(model, read)
+        return await work_on(answered.size, threads, partial(write_infer_response, answered, service.memory))
 
 
-def _stream(service: Service, requests: Iterator[pb.ModelInferRequest], context: Context) -> Iterator[Message]:
+async def _stream(
+    service: Service, threads: Executor, requests: AsyncIterator[pb.ModelInferRequest], context: Context
+) -> AsyncIterator[Message]:
     """An answer for each request, in order; one that fails does not end the stream."""
-    for request in requests:
+    async for request in requests:
         try:
-            yield pb.ModelStreamInferResponse(infer_response=_infer(service, context, request))
+            yield pb.ModelStreamInferResponse(infer_response=await _infer(service, threads, context, request))
         except OnnxcError as problem:
             response = pb.ModelStreamInferResponse(error_message=str(problem))
             response.infer_response.id = request.id
@@ -208,31 +215,34 @@ def _stream(service: Service, requests: Iterator[pb.ModelInferRequest], context:
 
 
 def _unary(
-    service: Service, name: str, work: Callable[[Context, R], Message], kind: type[R]
+    service: Service, name: str, work: Callable[[Context, R], Awaitable[Message]], kind: type[R]
 ) -> "grpc.RpcMethodHandler[R, Message]":
     """A method with one request and one answer; its errors become statuses."""
 
-    def run(request: R, context: Context) -> Message:
+    async def run(request: R, context: Context) -> Message:
         try:
             _enter(service, name, context)
-            return work(context, request)
+            return await work(context, request)
         except Exception as problem:
-            _abort(context, name, problem)
+            await _abort(context, name, problem)
             raise
 
     return grpc.unary_unary_rpc_method_handler(run, kind.FromString, _serialized)
 
 
-def _streaming(service: Service, name: str) -> "grpc.RpcMethodHandler[pb.ModelInferRequest, Message]":
+def _streaming(
+    service: Service, threads: Executor, name: str
+) -> "grpc.RpcMethodHandler[pb.ModelInferRequest, Message]":
     """The method with many requests and an answer for each."""
 
-    def run(requests: Iterator[pb.ModelInferRequest], context: Context) -> Iterator[Message]:
+    async def run(requests: AsyncIterator[pb.ModelInferRequest], context: Context) -> AsyncIterator[Message]:
         try:
             _enter(service, name, context)
             with service.streaming():
-                yield from _stream(service, requests, context)
+                async for response in _stream(service, threads, requests, context):
+                    yield response
         except Exception as problem:
-            _abort(context, name, problem)
+            await _abort(context, name, problem)
             raise
 
     return grpc.stream_stream_rpc_method_handler(run, pb.ModelInferRequest.FromString, _serialized)
@@ -244,43 +254,56 @@ def _serialized(message: Message) -> bytes:
 
 def _enter(service: Service, name: str, context: Context) -> None:
     """What every call begins with: the token, and the headers of a trace, which go back with the answer."""
-    headers = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
+    authorization, trace = "", []
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization" and isinstance(value, str):
+            authorization = value
+        elif key in TRACE_HEADERS:
+            trace.append((key, value))
     if name not in OPEN_METHODS:
-        service.expect_token(headers.get("authorization", ""))
-    trace = tuple((key, headers[key]) for key in TRACE_HEADERS if key in headers)
+        service.expect_token(authorization)
     if trace:
-        context.set_trailing_metadata(trace)
+        context.set_trailing_metadata(tuple(trace))
         LOG.debug("%s %s", name, trace)
 
 
-def _abort(context: Context, name: str, problem: Exception) -> None:
+async def _abort(context: Context, name: str, problem: Exception) -> None:
     """Ends the call with the status of the error; what is none of ours is a defect, and logged as one."""
     if isinstance(problem, OnnxcError):
-        context.abort(status_of(problem).grpc, str(problem))
+        await context.abort(status_of(problem).grpc, str(problem))
     # The client has ended its stream otherwise than it should; there is nobody to tell.
     if not isinstance(problem, grpc.RpcError):
         LOG.error("%s failed", name, exc_info=problem)
-        context.abort(grpc.StatusCode.INTERNAL, f"error[internal-error]: {type(problem).__name__}")
+        await context.abort(grpc.StatusCode.INTERNAL, f"error[internal-error]: {type(problem).__name__}")
 
 
-def grpc_server(service: Service, threads: ThreadPoolExecutor, rpcs: int) -> grpc.Server:
-    """The server, without a port; as many calls as `rpcs` are worked on in the threads, or wait."""
+def grpc_server(service: Service, threads: Executor, rpcs: int) -> grpc.aio.Server:
+    """The server, without a port, on the running loop; as many calls as `rpcs` are worked on, or wait.
+
+    What may take long, but for calls of models, runs in the threads.
+    """
     handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        name: _unary(service, name, partial(_without_context, service, work), kind)
+        name: _unary(
+            service, name, partial(_without_context, service, None if name in OPEN_METHODS else threads, work), kind
+        )
         for name, (kind, work) in METHODS.items()
     }
-    handlers["ModelInfer"] = _unary(service, "ModelInfer", partial(_infer, service), pb.ModelInferRequest)
-    handlers["ModelStreamInfer"] = _streaming(service, "ModelStreamInfer")
+    handlers["ModelInfer"] = _unary(service, "ModelInfer", partial(_infer, service, threads), pb.ModelInferRequest)
+    handlers["ModelStreamInfer"] = _streaming(service, threads, "ModelStreamInfer")
     options = (
         ("grpc.max_receive_message_length", service.max_body),
         ("grpc.max_send_message_length", -1),
         # Two servers on one port would share its requests.
         ("grpc.so_reuseport", 0),
     )
-    server = grpc.server(threads, options=options, maximum_concurrent_rpcs=rpcs)
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=rpcs)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     return server
 
 
-def _without_context(service: Service, work: Work[R], context: Context, request: R) -> Message:
-    return work(service, request)
+async def _without_context(
+    service: Service, threads: Executor | None, work: Work[R], context: Context, request: R
+) -> Message:
+    if threads is None:
+        return work(service, request)
+    return await asyncio.get_running_loop().run_in_executor(threads, work, service, request)

@@ -1,13 +1,13 @@
 """A request for inference in no protocol's form: what both protocols read theirs into, and answer theirs from."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.serving.served_model import ServedModel, WireTensor
-from onnxc.serving.shared_memory import SharedMemory
 
 __all__ = [
     "Answer", "InferRequest", "Parameters", "RegionPart", "WantedOutput", "answer", "parse_region", "timeout_of",
@@ -27,8 +27,7 @@ class RegionPart:
     byte_size: int
 
 
-@dataclass(frozen=True)
-class WantedOutput:
+class WantedOutput(NamedTuple):
     """An output that a request names, and how it is to come."""
 
     name: str
@@ -36,8 +35,7 @@ class WantedOutput:
     part: RegionPart | None = None
 
 
-@dataclass(frozen=True)
-class InferRequest:
+class InferRequest(NamedTuple):
     """A request; without outputs, all are wanted."""
 
     tensors: Mapping[str, WireTensor]
@@ -47,23 +45,27 @@ class InferRequest:
     outputs_binary: bool = True
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """The outputs in the order in which they were asked for; arrays that went into shared memory are not in it."""
 
     model: ServedModel
     id: str
-    outputs: Sequence[tuple[WantedOutput, np.ndarray]] = field(default_factory=tuple)
+    outputs: Sequence[tuple[WantedOutput, np.ndarray]]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all outputs, of texts those of their references."""
+        return sum(array.nbytes for _, array in self.outputs)
 
 
-def answer(model: ServedModel, request: InferRequest, memory: SharedMemory, is_wanted: Callable[[], bool]) -> Answer:
+async def answer(model: ServedModel, request: InferRequest) -> Answer:
     """The answer of a model. Raises OnnxcError."""
     wanted = request.outputs or [WantedOutput(name, request.outputs_binary) for name in model.output_names]
     for output in wanted:
         if output.name not in model.output_names:
             listed = ", ".join(model.output_names)
             raise InputError(f"there is no output {output.name!r}; they are {listed}", code="unknown-output")
-    outputs = model.infer(request.tensors, request.timeout_ns, is_wanted)
+    outputs = await model.infer(request.tensors, request.timeout_ns)
     return Answer(model, request.id, [(output, outputs[output.name]) for output in wanted])
 
 

@@ -22,10 +22,11 @@ from onnxc.serving import descriptions, settings
 from onnxc.serving.generation import read_generate_request
 from onnxc.serving.grpc_service import TRACE_HEADERS, device_register, load_configuration
 from onnxc.serving.http_body import compressed, read_body
-from onnxc.serving.inference import answer
+from onnxc.serving.inference import Answer, answer
 from onnxc.serving.metrics import CONTENT_TYPE, metrics_page
+from onnxc.serving.off_loop import work_on
 from onnxc.serving.proto.inference_pb2 import Empty
-from onnxc.serving.rest_tensors import Body, Object, parse_object, read_infer_request, write_infer_response
+from onnxc.serving.rest_tensors import Object, parse_object, read_infer_request, write_infer_response
 from onnxc.serving.service import Service
 from onnxc.serving.serving_errors import ServingError, status_of
 
@@ -97,10 +98,24 @@ def _unload(service: Service, call: Call) -> None:
     service.registry.unload(call.model)
 
 
-def _infer(service: Service, call: Call) -> Body:
+async def _infer(service: Service, threads: Executor, call: Call) -> Response:
     model = service.registry.find(call.model, call.version)
-    request = read_infer_request(model, call.body, call.headers.get(HEADER_LENGTH.lower()), service.memory)
-    return write_infer_response(answer(model, request, service.memory, lambda: True), service.memory)
+    header = call.headers.get(HEADER_LENGTH.lower())
+    read = partial(read_infer_request, model, call.body, header, service.memory)
+    answered = await answer(model, await work_on(len(call.body), threads, read))
+    encodings = call.headers.get("Accept-Encoding", "")
+    return await work_on(answered.size, threads, partial(_body, service, answered, encodings))
+
+
+def _body(service: Service, answered: Answer, encodings: str) -> Response:
+    """The answer to a request for inference, in the first of the encodings that is known."""
+    body = write_infer_response(answered, service.memory)
+    headers = {} if body.header_length is None else {HEADER_LENGTH: str(body.header_length)}
+    data, encoding = compressed(body.data, encodings)
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    binary = "application/octet-stream" if body.header_length is not None else "application/json"
+    return Response(data, 200, headers, binary)
 
 
 def _generate(service: Service, call: Call) -> object:
@@ -161,7 +176,6 @@ ROUTES: tuple[tuple[str, tuple[str, ...], str, Handler], ...] = (
     ("GET", MODEL, "/ready", _model_ready),
     ("GET", MODEL, "/config", _model_config),
     ("GET", MODEL, "/stats", _statistics),
-    ("POST", MODEL, "/infer", _infer),
     ("POST", MODEL, "/generate", _generate),
     ("POST", ("/v2/repository",), "/index", _index),
     ("POST", ("/v2/repository/models/{model}",), "/load", _load),
@@ -189,11 +203,15 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def rest_app(service: Service, threads: Executor) -> Starlette:
     """The application; what takes time runs in the threads."""
     routes = [
-        Route(path + end, _endpoint(service, threads, handler), methods=[method])
+        Route(path + end, _endpoint(service, partial(_in_threads, service, threads, handler)), methods=[method])
         for method, paths, end, handler in ROUTES
         for path in paths
     ]
     routes += [Route(path, _open_endpoint(service, handler), methods=["GET"]) for path, handler in OPEN_ROUTES]
+    routes += [
+        Route(f"{path}/infer", _endpoint(service, partial(_infer, service, threads)), methods=["POST"])
+        for path in MODEL
+    ]
     streams = _generate_stream(service, threads)
     routes += [Route(f"{path}/generate_stream", streams, methods=["POST"]) for path in MODEL]
     page = resources.files("onnxc.serving").joinpath("page.html").read_bytes()
@@ -207,7 +225,7 @@ def metrics_app(service: Service) -> Starlette:
     return Starlette(routes=[Route("/metrics", _metrics(service))])
 
 
-def _endpoint(service: Service, threads: Executor, handler: Handler) -> Endpoint:
+def _endpoint(service: Service, work: Callable[[Call], Awaitable[Response]]) -> Endpoint:
     async def respond(request: Request) -> Response:
         try:
             _expect_same_origin(request)
@@ -215,13 +233,22 @@ def _endpoint(service: Service, threads: Executor, handler: Handler) -> Endpoint
             # A request is admitted before its body is read, so that bodies take no more memory than they may.
             with service.admitted():
                 call = Call(request.path_params, request.headers, await read_body(request, service.max_body))
-                work = partial(_worked, service, handler, call)
-                response = await asyncio.get_running_loop().run_in_executor(threads, work)
+                response = await work(call)
         except OnnxcError as problem:
             response = _failure(problem)
+        except Exception as problem:
+            # No error of ours is a defect.
+            LOG.error("a request failed", exc_info=problem)
+            response = _response(500, {"error": f"error[internal-error]: {type(problem).__name__}"})
         return _traced(request, response)
 
     return respond
+
+
+async def _in_threads(service: Service, threads: Executor, handler: Handler, call: Call) -> Response:
+    """What the handler gives, in one of the threads, as a response."""
+    given = await asyncio.get_running_loop().run_in_executor(threads, handler, service, call)
+    return _response(200, given) if given is not None else Response(b"", 200)
 
 
 class _Events(StreamingResponse):
@@ -286,28 +313,13 @@ def _event(content: Mapping[str, object]) -> bytes:
 
 def _open_endpoint(service: Service, handler: Handler) -> Endpoint:
     async def respond(request: Request) -> Response:
-        return _worked(service, handler, Call({}, {}, b""))
+        try:
+            handler(service, Call({}, {}, b""))
+        except OnnxcError as problem:
+            return _failure(problem)
+        return Response(b"", 200)
 
     return respond
-
-
-def _worked(service: Service, handler: Handler, call: Call) -> Response:
-    """What the handler gives, as a response; what is no error of ours is a defect, and logged as one."""
-    try:
-        answer = handler(service, call)
-    except OnnxcError as problem:
-        return _failure(problem)
-    except Exception as problem:
-        LOG.error("a request failed", exc_info=problem)
-        return _response(500, {"error": f"error[internal-error]: {type(problem).__name__}"})
-    if not isinstance(answer, Body):
-        return _response(200, answer) if answer is not None else Response(b"", 200)
-    headers = {} if answer.header_length is None else {HEADER_LENGTH: str(answer.header_length)}
-    data, encoding = compressed(answer.data, call.headers.get("Accept-Encoding", ""))
-    if encoding:
-        headers["Content-Encoding"] = encoding
-    binary = "application/octet-stream" if answer.header_length is not None else "application/json"
-    return Response(data, 200, headers, binary)
 
 
 def _expect_same_origin(request: Request) -> None:

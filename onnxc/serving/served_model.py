@@ -1,10 +1,10 @@
 """One version of a model, loaded and warm: what it takes and gives, and its answers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,8 +37,7 @@ class ServingLimits:
     threads: int | None = None
 
 
-@dataclass(frozen=True)
-class WireTensor:
+class WireTensor(NamedTuple):
     """A tensor as it came: its datatype is what the client said."""
 
     datatype: str
@@ -83,6 +82,7 @@ class ServedModel:
         self._executable, self._signature = executable, signature
         self._datatypes = {info.name: datatype_of(info) for info in (*self.inputs, *self.outputs)}
         self._infos = {info.name: info for info in self.inputs}
+        self._needed = {info.name for info in self.inputs if not info.optional}
         self.rules = _rules(configuration, limits, _most_rows(batch, signature.symbols, limits))
         self.batcher = Batcher(self._call, self.rules, self.statistics)
 
@@ -94,17 +94,17 @@ class ServedModel:
     def output_names(self) -> tuple[str, ...]:
         return tuple(info.name for info in self.outputs)
 
-    def infer(self, tensors: Mapping[str, WireTensor], timeout_ns: int, is_wanted: Callable[[], bool]) -> Feed:
+    async def infer(self, tensors: Mapping[str, WireTensor], timeout_ns: int = 0) -> Feed:
         """Every output for the inputs of a request; one of `timeout_ns` 0 has the deadline that the model gives it."""
         feed = {name: self._checked(name, tensor) for name, tensor in tensors.items()}
-        missing = [info.name for info in self.inputs if not info.optional and info.name not in feed]
-        if missing:
+        if not self._needed <= feed.keys():
+            missing = [info.name for info in self.inputs if info.name in self._needed - feed.keys()]
             raise InputError(f"input {', '.join(missing)} is missing", code="missing-input")
-        rows, joined = self._joined(feed)
+        shapes = tuple([(info.name, feed[info.name].shape) for info in self.inputs if info.name in feed])
+        request = Request(feed, *self._joined(shapes), shapes)
         timeout_ns = timeout_ns or self.rules.timeout_ns
-        request = Request(feed, rows, joined, is_wanted=is_wanted)
         request.deadline_ns = request.arrived_ns + timeout_ns if timeout_ns else 0
-        return self.batcher.infer(request)
+        return await self.batcher.infer(request)
 
     def _checked(self, name: str, tensor: WireTensor) -> np.ndarray:
         info = self._infos.get(name)
@@ -118,14 +118,14 @@ class ServedModel:
             return tensor.array
         return tensor.array.view(info.dtype)
 
-    def _joined(self, feed: Feed) -> tuple[int, object]:
+    def _joined(self, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, Hashable]:
         """The rows of a request, and what requests have in common that may be one call."""
-        if not self.batch or any(not array.ndim for array in feed.values()):
+        if not self.batch or not all(shape for _, shape in shapes):
             return 1, None
-        rows = {array.shape[0] for array in feed.values()}
+        rows = {shape[0] for _, shape in shapes}
         if len(rows) != 1 or not 0 < min(rows) < self.rules.max_rows:
             return max(rows, default=1), None
-        return rows.pop(), tuple(sorted((name, array.shape[1:]) for name, array in feed.items()))
+        return rows.pop(), tuple([(name, shape[1:]) for name, shape in shapes])
 
     def _call(self, feed: Feed) -> Feed:
         outputs = self._executable.run(dict(feed))

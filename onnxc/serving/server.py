@@ -5,14 +5,16 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import grpc.aio
 import uvicorn
+import uvloop
 from starlette.applications import Starlette
 
 from onnxc.runtime.errors import DeviceError, InputError
@@ -25,7 +27,10 @@ __all__ = ["Addresses", "ServerOptions", "serve"]
 
 LOG = logging.getLogger("onnxc.serving")
 _SPARE_THREADS = 16
-"""Beside those of requests: for what is asked of the server itself while all of them are in use."""
+"""Beside those of streams: for large bodies, and for what is asked of the server itself."""
+
+_SPARE_RPCS = 16
+"""Beside those of requests: for what is asked of the server itself while as many requests wait as may."""
 
 _KEEP_ALIVE_S = 75
 """For the next request of a connection: what nginx waits by default, and longer than load balancers, which wait 60."""
@@ -63,25 +68,22 @@ def serve(
 ) -> None:
     """Serves until the process is told to end (SIGTERM, SIGINT); requests that are there are then answered.
 
-    started: called with the ports, from when on the server is live; ready: when all models are loaded.
+    It is for the main thread, whose event loop then reads, joins and answers requests. started: called with the ports,
+    from when on the server is live; ready: when all models are loaded, in another thread.
     Raises DeviceError where a port cannot be had, InputError for files of TLS that are none.
     """
     service.logs.attach(LOG)
-    ended = threading.Event()
-    previous = [signal.signal(signum, lambda *_: ended.set()) for signum in (signal.SIGTERM, signal.SIGINT)]
-    try:
-        with ThreadPoolExecutor(service.max_requests + _SPARE_THREADS, "onnxc serve") as threads:
-            _serve(service, options, threads, ended, started, ready)
-    finally:
-        for signum, handler in zip((signal.SIGTERM, signal.SIGINT), previous, strict=True):
-            signal.signal(signum, handler)
+    with (
+        ThreadPoolExecutor(service.max_streams + _SPARE_THREADS, "onnxc serve") as threads,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_serve(service, options, threads, started, ready))
 
 
-def _serve(
+async def _serve(
     service: Service,
     options: ServerOptions,
-    threads: ThreadPoolExecutor,
-    ended: threading.Event,
+    threads: Executor,
     started: Callable[[Addresses], None],
     ready: Callable[[], None],
 ) -> None:
@@ -90,25 +92,28 @@ def _serve(
     if options.metrics_port is not None:
         metrics = _http_server(metrics_app(service), options)
         sockets.append((metrics, _bound(options.host, options.metrics_port)))
-    rpc = None if options.grpc_port is None else grpc_server(service, threads, service.max_requests + _SPARE_THREADS)
+    rpc = None if options.grpc_port is None else grpc_server(service, threads, service.max_requests + _SPARE_RPCS)
     rpc_port = None if rpc is None else _add_port(rpc, options)
-    loop = threading.Thread(target=_run_http, args=(sockets,), name="onnxc http", daemon=True)
-    loop.start()
+    ended, ending = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, ended.set)
+    answering = asyncio.gather(*(server.serve([bound]) for server, bound in sockets))
     if rpc is not None:
-        rpc.start()
+        await rpc.start()
     ports = [bound.getsockname()[1] for _, bound in sockets]
     started(Addresses(ports[0], rpc_port, ports[1] if len(ports) > 1 else None))
-    loading = threading.Thread(target=_load, args=(service, options, ended, ready), name="onnxc load", daemon=True)
+    loading = threading.Thread(target=_load, args=(service, options, ending, ready), name="onnxc load", daemon=True)
     loading.start()
-    ended.wait()
+    await ended.wait()
     LOG.info("ending: requests that are there are answered, for up to %g s", options.grace_s)
+    ending.set()
     service.ready.clear()
-    stopped = None if rpc is None else rpc.stop(options.grace_s)
     for server, _ in sockets:
         server.should_exit = True
-    loop.join(options.grace_s + 1)
-    if stopped is not None:
-        stopped.wait(options.grace_s + 1)
+    if rpc is not None:
+        await rpc.stop(options.grace_s)
+    await answering
     stop_compiling()
 
 
@@ -125,7 +130,15 @@ def _load(service: Service, options: ServerOptions, ended: threading.Event, read
             LOG.error("the repository could not be looked through", exc_info=problem)
 
 
-def _http_server(app: Starlette, options: ServerOptions) -> uvicorn.Server:
+class _HttpServer(uvicorn.Server):
+    """A server that leaves signals alone: they are for all servers of the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _http_server(app: Starlette, options: ServerOptions) -> _HttpServer:
     files = (None, None) if options.certificate is None else (str(options.certificate), str(options.key))
     config = uvicorn.Config(
         app,
@@ -144,14 +157,7 @@ def _http_server(app: Starlette, options: ServerOptions) -> uvicorn.Server:
         config.load()
     except OSError as problem:
         raise InputError(f"the certificate or the key of TLS: {problem}", code="tls-files") from problem
-    return uvicorn.Server(config)
-
-
-def _run_http(sockets: Sequence[tuple[uvicorn.Server, socket.socket]]) -> None:
-    async def all_of_them() -> None:
-        await asyncio.gather(*(server.serve([bound]) for server, bound in sockets))
-
-    asyncio.run(all_of_them())
+    return _HttpServer(config)
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -169,7 +175,7 @@ def _bound(host: str, port: int) -> socket.socket:
         raise DeviceError(f"cannot listen at {host}, port {port}: {problem.strerror}", code="port-taken") from problem
 
 
-def _add_port(server: grpc.Server, options: ServerOptions) -> int:
+def _add_port(server: grpc.aio.Server, options: ServerOptions) -> int:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{host}:{options.grpc_port}"
     try:

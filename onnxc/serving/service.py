@@ -18,7 +18,7 @@ __all__ = ["Service"]
 class Service:
     """max_body: bytes of a request. max_requests: that are worked on or wait at a time, over all models.
 
-    max_streams: of gRPC at a time; each keeps a thread for as long as it is open.
+    max_streams: of gRPC, and of tokens, at a time.
     """
 
     registry: ModelRegistry
@@ -30,7 +30,6 @@ class Service:
     logs: LogSettings = field(default_factory=LogSettings)
     ready: threading.Event = field(default_factory=threading.Event)
     _counts: dict[str, int] = field(default_factory=lambda: {"requests": 0, "streams": 0})
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def expect_token(self, authorization: str) -> None:
         """ServingError unless the header has the server's token, if it has one."""
@@ -48,12 +47,11 @@ class Service:
 
     @contextmanager
     def _counted(self, what: str, limit: int) -> Iterator[None]:
-        with self._lock:
-            if self._counts[what] >= limit:
-                raise ServingError(f"there are {limit} {what} at a time, no more may be", code="server-busy")
-            self._counts[what] += 1
+        # Only the event loop counts, so no lock is needed.
+        if self._counts[what] >= limit:
+            raise ServingError(f"there are {limit} {what} at a time, no more may be", code="server-busy")
+        self._counts[what] += 1
         try:
             yield
         finally:
-            with self._lock:
-                self._counts[what] -= 1
+            self._counts[what] -= 1

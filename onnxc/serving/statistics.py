@@ -5,6 +5,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from onnxc.runtime.program import JsonValue
 
@@ -15,8 +16,7 @@ LATENCY_BOUNDS_S = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Durations:
+class Durations(NamedTuple):
     """How long the three parts of an execution took: joining inputs, the call, taking results apart."""
 
     input_ns: int
@@ -39,7 +39,7 @@ class Timed:
         return {"count": self.count, "ns": self.ns}
 
 
-KINDS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
+ANSWERED = ("success", "queue", "compute_input", "compute_infer", "compute_output")
 
 
 @dataclass
@@ -47,9 +47,13 @@ class _Counts:
     rows: int = 0
     executions: int = 0
     last_ms: int = 0
-    requests: Mapping[str, Timed] = field(default_factory=lambda: {kind: Timed() for kind in KINDS})
+    answered: Sequence[Timed] = field(default_factory=lambda: [Timed() for _ in ANSWERED])
+    failed: Timed = field(default_factory=Timed)
     batches: dict[int, Sequence[Timed]] = field(default_factory=dict)
     latency: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
+
+    def by_kind(self) -> dict[str, Timed]:
+        return dict(zip(ANSWERED, self.answered, strict=True)) | {"fail": self.failed}
 
 
 class Statistics:
@@ -64,7 +68,7 @@ class Statistics:
         with self._lock:
             self._counts.executions += 1
             parts = self._counts.batches.setdefault(rows, (Timed(), Timed(), Timed()))
-            for part, ns in zip(parts, (took.input_ns, took.infer_ns, took.output_ns), strict=True):
+            for part, ns in zip(parts, took, strict=True):
                 part.add(ns)
 
     def answered(self, rows: int, total_ns: int, queue_ns: int, took: Durations) -> None:
@@ -73,16 +77,14 @@ class Statistics:
             counts = self._counts
             counts.rows += rows
             counts.last_ms = time.time_ns() // 1_000_000
-            parts = (took.input_ns, took.infer_ns, took.output_ns)
-            for kind, ns in zip(KINDS, (total_ns, None, queue_ns, *parts), strict=True):
-                if ns is not None:
-                    counts.requests[kind].add(ns)
+            for timed, ns in zip(counts.answered, (total_ns, queue_ns, *took), strict=True):
+                timed.add(ns)
             counts.latency[bisect_left(LATENCY_BOUNDS_S, total_ns / 1e9)] += 1
 
     def failed(self, total_ns: int) -> None:
         """Notes a request that was not."""
         with self._lock:
-            self._counts.requests["fail"].add(total_ns)
+            self._counts.failed.add(total_ns)
 
     def to_json(self) -> Mapping[str, JsonValue]:
         """The counts in the form of the protocol's statistics."""
@@ -93,7 +95,7 @@ class Statistics:
                 "last_inference": counts.last_ms,
                 "inference_count": counts.rows,
                 "execution_count": counts.executions,
-                "inference_stats": {kind: timed.to_json() for kind, timed in counts.requests.items()},
+                "inference_stats": {kind: timed.to_json() for kind, timed in counts.by_kind().items()},
                 "batch_stats": [
                     {"batch_size": rows}
                     | {name: timed.to_json() for name, timed in zip(names, counts.batches[rows], strict=True)}
@@ -104,7 +106,7 @@ class Statistics:
     def requests(self) -> Mapping[str, Timed]:
         """Requests by what became of them, and the parts of their time."""
         with self._lock:
-            return {kind: Timed(timed.count, timed.ns) for kind, timed in self._counts.requests.items()}
+            return {kind: Timed(timed.count, timed.ns) for kind, timed in self._counts.by_kind().items()}
 
     def totals(self) -> tuple[int, int]:
         """Rows that were computed, and calls of the model."""

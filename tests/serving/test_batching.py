@@ -1,137 +1,196 @@
 """The queue of a model: who is joined, who waits, who is refused. Tests hold the calls, so nothing is by chance."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Hashable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from onnxc.runtime.errors import InputError
+from onnxc.serving import batching
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
 
+pytestmark = pytest.mark.anyio
+
 SECONDS = 10
+
+Answer = Awaitable[Feed]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class HeldModel:
     """y = 2 x, where -1 in x is an error; a call waits for `release`. `calls` are the rows of each."""
 
-    def __init__(self, rules: BatchingRules) -> None:
+    def __init__(self, **rules: int) -> None:
         self.calls: list[int] = []
+        self.callers: list[threading.Thread] = []
         self.entered, self.release = threading.Semaphore(0), threading.Semaphore(0)
         self.statistics = Statistics()
-        self.batcher = Batcher(self._call, rules, self.statistics)
-        self.threads = ThreadPoolExecutor(8)
+        self.batcher = Batcher(self._call, BatchingRules(**{"max_rows": 4, "max_queue": 4, **rules}), self.statistics)
 
     def _call(self, feed: Feed) -> Feed:
         self.calls.append(len(feed["x"]))
+        self.callers.append(threading.current_thread())
         self.entered.release()
         assert self.release.acquire(timeout=SECONDS)
         if (feed["x"] == -1).any():
             raise InputError("a row is -1", code="index-out-of-range")
         return {"y": 2 * feed["x"]}
 
-    def send(self, values: Sequence[float], joined: object = 1, **named: object) -> "Future[Feed]":
-        """The answer to come; returns when the request waits, or leads."""
-        request = Request({"x": np.array(values)}, len(values), joined, **named)  # type: ignore[arg-type]
-        waiting = self.batcher.pending
-        answer = self.threads.submit(self.batcher.infer, request)
-        wait_until(lambda: answer.done() or request.state == "leads" or self.batcher.pending > waiting)
+    async def infer(self, values: Sequence[float], joined: Hashable = 1, deadline_ns: int = 0) -> Feed:
+        return await self.batcher.infer(Request({"x": np.array(values)}, len(values), joined, len(values), deadline_ns))
+
+    async def send(self, values: Sequence[float], joined: Hashable = 1, deadline_ns: int = 0) -> "asyncio.Task[Feed]":
+        """The answer to come; returns when the request is in the queue, or was refused."""
+        answer = asyncio.ensure_future(self.infer(values, joined, deadline_ns))
+        await asyncio.sleep(0)
         return answer
 
+    async def is_called(self) -> None:
+        assert await asyncio.to_thread(self.entered.acquire, timeout=SECONDS)
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    last = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < last
-        time.sleep(0.001)
-
-
-def held(**rules: int) -> tuple[HeldModel, "Future[Feed]"]:
-    """A model that is in the midst of a call."""
-    model = HeldModel(BatchingRules(**{"max_rows": 4, "max_queue": 4, **rules}))
-    first = model.send([1])
-    assert model.entered.acquire(timeout=SECONDS)
-    return model, first
+    async def held(self) -> "asyncio.Task[Feed]":
+        """The answer to a first request, which is in the midst of its call."""
+        first = await self.send([1])
+        await self.is_called()
+        return first
 
 
-def test_what_comes_during_a_call_is_one_call_and_each_gets_its_own_rows() -> None:
-    model, first = held()
-    others = [model.send(values) for values in ([2], [3, 4], [5])]
+async def values_of(*answers: Answer) -> list[list[float]]:
+    async with asyncio.timeout(SECONDS):
+        return [answer["y"].tolist() for answer in await asyncio.gather(*answers)]
+
+
+async def code_of(answer: Answer) -> str:
+    with pytest.raises(ServingError) as problem:
+        await answer
+    return problem.value.code
+
+
+async def test_what_comes_during_a_call_is_one_call_and_each_gets_its_own_rows() -> None:
+    model = HeldModel()
+    answers = [await model.held(), *[await model.send(values) for values in ([2], [3, 4], [5])]]
     model.release.release(2)
-    assert [answer.result(SECONDS)["y"].tolist() for answer in (first, *others)] == [[2], [4], [6, 8], [10]]
+    assert await values_of(*answers) == [[2], [4], [6, 8], [10]]
     assert model.calls == [1, 4]
     assert model.statistics.totals() == (5, 2)
 
 
-def test_only_what_fits_together_is_joined() -> None:
-    model, first = held()
-    answers = [model.send([2], "a"), model.send([3], "b"), model.send([4, 5, 6, 7], "a"), model.send([8], None)]
+async def test_only_what_fits_together_is_joined() -> None:
+    model = HeldModel()
+    sent = (([2], "a"), ([3], "b"), ([4, 5, 6, 7], "a"), ([8], None))
+    answers = [await model.held(), *[await model.send(values, joined) for values, joined in sent]]
     model.release.release(9)
-    results = [answer.result(SECONDS)["y"].tolist() for answer in (first, *answers)]
-    assert results == [[2], [4], [6], [8, 10, 12, 14], [16]]
-    assert sorted(model.calls) == [1, 1, 1, 1, 4]
+    assert await values_of(*answers) == [[2], [4], [6], [8, 10, 12, 14], [16]]
+    assert model.calls == [1, 1, 1, 4, 1]
 
 
-def test_a_bad_request_does_not_spoil_those_it_was_joined_with() -> None:
-    model, first = held()
-    answers = [model.send([2]), model.send([-1]), model.send([3])]
+async def test_a_bad_request_does_not_spoil_those_it_was_joined_with() -> None:
+    model = HeldModel()
+    first, *answers = [await model.held(), *[await model.send(values) for values in ([2], [-1], [3])]]
     model.release.release(9)
-    assert [answers[i].result(SECONDS)["y"].tolist() for i in (0, 2)] == [[4], [6]]
     with pytest.raises(InputError, match="a row is -1"):
-        answers[1].result(SECONDS)
-    assert first.result(SECONDS)["y"].tolist() == [2]
+        await answers[1]
+    assert await values_of(first, answers[0], answers[2]) == [[2], [4], [6]]
 
 
-def test_more_than_may_wait_are_refused_at_once() -> None:
-    model, _ = held(max_queue=2)
-    waiting = [model.send([2]), model.send([3])]
-    with pytest.raises(ServingError) as problem:
-        model.send([4]).result(SECONDS)
-    assert problem.value.code == "queue-full"
+async def test_more_than_may_wait_are_refused_at_once() -> None:
+    model = HeldModel(max_queue=2)
+    await model.held()
+    waiting = [await model.send([2]), await model.send([3])]
+    assert await code_of(await model.send([4])) == "queue-full"
     model.release.release(9)
-    assert [answer.result(SECONDS)["y"].tolist() for answer in waiting] == [[4], [6]]
+    assert await values_of(*waiting) == [[4], [6]]
+    assert model.statistics.requests()["fail"].count == 1
 
 
-def test_a_deadline_that_passes_in_the_queue_is_an_error_and_the_place_is_free_again() -> None:
-    model, _ = held(max_queue=1)
-    with pytest.raises(ServingError) as problem:
-        model.send([2], deadline_ns=time.monotonic_ns() + 1).result(SECONDS)
-    assert problem.value.code == "deadline-exceeded"
-    last = model.send([3])
+async def test_a_deadline_that_passes_in_the_queue_is_an_error_and_leaves_room_for_another() -> None:
+    model = HeldModel(max_queue=1)
+    await model.held()
+    assert await code_of(await model.send([2], deadline_ns=time.monotonic_ns() + 1)) == "deadline-exceeded"
+    last = await model.send([3])
     model.release.release(9)
-    assert last.result(SECONDS)["y"].tolist() == [6]
+    assert await values_of(last) == [[6]]
+    assert model.calls == [1, 1]
 
 
-def test_nothing_is_computed_for_a_client_that_has_gone() -> None:
-    model, _ = held()
-    gone = model.send([2], is_wanted=lambda: False)
+async def test_nothing_is_computed_for_a_client_that_has_gone() -> None:
+    model = HeldModel(max_queue=1)
+    first, gone = await model.held(), await model.send([2])
+    gone.cancel()
+    with suppress(asyncio.CancelledError):
+        await gone
+    last = await model.send([3])
     model.release.release(9)
-    with pytest.raises(ServingError) as problem:
-        gone.result(SECONDS)
-    assert problem.value.code == "client-gone"
-    assert model.calls == [1]
+    assert await values_of(first, last) == [[2], [6]]
+    assert model.calls == [1, 1]
 
 
-def test_as_many_calls_run_as_there_are_instances() -> None:
-    model, first = held(instances=2)
-    second = model.send([2])
-    assert model.entered.acquire(timeout=SECONDS)
-    third = model.send([3])
+async def test_who_goes_during_the_call_harms_nobody() -> None:
+    model = HeldModel()
+    first, gone, kept = await model.held(), await model.send([2]), await model.send([3])
+    model.release.release()
+    await model.is_called()
+    gone.cancel()
+    model.release.release()
+    assert await values_of(first, kept) == [[2], [6]]
+    assert model.calls == [1, 2]
+
+
+async def test_as_many_calls_run_as_there_are_instances() -> None:
+    model = HeldModel(instances=2)
+    first, second = await model.held(), await model.send([2])
+    await model.is_called()
+    third = await model.send([3])
     assert model.batcher.pending == 1
     model.release.release(9)
-    assert [answer.result(SECONDS)["y"].tolist() for answer in (first, second, third)] == [[2], [4], [6]]
+    assert await values_of(first, second, third) == [[2], [4], [6]]
 
 
-def test_many_threads_lose_and_mix_up_nothing() -> None:
-    model = HeldModel(BatchingRules(max_rows=8, max_queue=64))
+async def test_the_first_waits_for_others_as_long_as_the_rules_say_or_until_the_call_is_full() -> None:
+    model = HeldModel(delay_ns=3600 * 10**9)
+    model.release.release(9)
+    early = [await model.send([1, 2]), await model.send([3])]
+    assert model.calls == []
+    assert await values_of(*early, await model.send([4])) == [[2, 4], [6], [8]]
+    assert model.calls == [4]
+    soon = HeldModel(delay_ns=1)
+    soon.release.release(9)
+    assert await values_of(await soon.send([1])) == [[2]]
+
+
+async def test_only_a_request_that_is_alone_is_computed_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
+    model, here = HeldModel(), threading.current_thread()
+    model.release.release(99)
+    for _ in range(3):
+        await model.infer([1])
+    # The first of these sizes is not known to be short.
+    assert [caller is here for caller in model.callers] == [False, True, True]
+    model.callers.clear()
+    await asyncio.gather(model.infer([1]), model.infer([2], None))
+    await model.infer([1])
+    assert here not in model.callers
+    monkeypatch.setattr(batching, "CROWD_NS", 0)
+    await asyncio.gather(model.infer([1]), model.infer([2], None))
+    await model.infer([1])
+    assert model.callers[-1] is here
+
+
+async def test_many_requests_lose_and_mix_up_nothing() -> None:
+    model = HeldModel(max_rows=8, max_queue=600, instances=3)
     model.release.release(10**6)
-    with ThreadPoolExecutor(16) as threads:
-        requests = [Request({"x": np.arange(i, i + 1 + i % 3)}, 1 + i % 3, 1) for i in range(600)]
-        answers = list(threads.map(model.batcher.infer, requests))
+    requests = [Request({"x": np.arange(i, i + 1 + i % 3)}, 1 + i % 3, 1) for i in range(600)]
+    answers = await asyncio.gather(*map(model.batcher.infer, requests))
     assert all(np.array_equal(answer["y"], 2 * r.feed["x"]) for answer, r in zip(answers, requests, strict=True))
     assert model.batcher.pending == 0
     assert model.statistics.totals()[0] == sum(request.rows for request in requests)

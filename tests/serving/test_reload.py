@@ -1,5 +1,6 @@
 """Models come, change and go while requests are on their way; no answer is lost, wrong or of a bad version."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ def registry_of(root: Path) -> ModelRegistry:
 
 def answer(registry: ModelRegistry, name: str, version: str = "") -> np.ndarray:
     model = registry.find(name, version)
-    return model.infer({"x": WireTensor("FP32", ROWS)}, 0, lambda: True)["y"]
+    return asyncio.run(model.infer({"x": WireTensor("FP32", ROWS)}))["y"]
 
 
 def test_a_bad_version_never_replaces_a_good_one(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
         registry.find("m", "9")
     assert (registry.find("m", "1").rules.max_rows, registry.find("m", "1").rules.delay_ns) == (8, 5000)
     # Who had found a version before goes on with it.
-    np.testing.assert_array_equal(kept.infer({"x": WireTensor("FP32", ROWS)}, 0, lambda: True)["y"], ROWS)
+    np.testing.assert_array_equal(asyncio.run(kept.infer({"x": WireTensor("FP32", ROWS)}))["y"], ROWS)
     most = 2**64 - 1
     config.write_text(
         f"max_batch_size: -1 dynamic_batching {{ max_queue_delay_microseconds: {most}"

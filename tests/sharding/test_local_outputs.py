@@ -1,5 +1,6 @@
 """Results left divided: what each device holds of an output, and which elements of the whole that is."""
 
+import asyncio
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
@@ -93,7 +94,7 @@ def test_a_file_keeps_outputs_divided_and_commands_and_servers_put_them_together
     assert done.exit_code == 0, done.output
     np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], x)
     served = open_version("a", 1, tmp_path / "a.onnxc", Configuration(), ServingLimits())
-    np.testing.assert_array_equal(served.infer({"x": WireTensor("FP32", x)}, 0, lambda: True)["y"], x)
+    np.testing.assert_array_equal(asyncio.run(served.infer({"x": WireTensor("FP32", x)}))["y"], x)
 
 
 @pytest.mark.parametrize(
