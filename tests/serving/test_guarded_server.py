@@ -1,5 +1,6 @@
 """A server with a token and TLS, and what may be wrong with how a server is started or set."""
 
+import asyncio
 import http.client
 import shutil
 import socket
@@ -11,6 +12,8 @@ from pathlib import Path
 import grpc
 import pytest
 from click.testing import CliRunner
+from starlette.requests import Request
+from starlette.types import Message
 
 import onnxc
 from onnxc.command_line.main import main
@@ -18,6 +21,7 @@ from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.serving import compile_apart
 from onnxc.serving.datatypes import array_of, datatype_of
 from onnxc.serving.grpc_service import load_configuration
+from onnxc.serving.http_body import read_body
 from onnxc.serving.model_registry import ModelRegistry
 from onnxc.serving.proto import inference_pb2 as pb
 from onnxc.serving.repository import Repository
@@ -105,6 +109,16 @@ def test_no_more_requests_are_worked_on_than_may_be(tmp_path: Path) -> None:
         assert code_of(problem) == "server-busy"
     with service.admitted():
         pass
+
+
+def test_a_client_that_goes_within_its_body_is_an_error_with_a_code() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(ServingError) as problem:
+        asyncio.run(read_body(request, 1 << 20))
+    assert code_of(problem) == "client-gone"
 
 
 def test_settings_of_other_kinds_are_refused() -> None:
