@@ -389,6 +389,11 @@ OPTIONS: Rows = {
         "onnxc compile --emit c-library",
     ),
     "custom-operator": ("a custom operator is declared in a way that cannot be", "onnxc.custom_operator"),
+    "native-code": ("LLVM IR of a custom operator is refused", "onnxc.custom_operator, native"),
+    "no-native-kernel": (
+        "native code of a custom operator is not for the target, and no function on the host means the same",
+        "onnxc.custom_operator, native",
+    ),
     "duplicate-custom-operator": (
         "two custom operators have one domain, name and version",
         "onnxc.register; onnxc.compile, operators",

@@ -393,6 +393,8 @@ def custom_operator(
     function: "SupportsSerialize | None" = None,
     build: "BuildBody | None" = None,
     host: Callable[..., object] | str | None = None,
+    native: str | None = None,
+    access: str | None = None,
     types: "TypeRule | None" = None,
 ) -> "CustomOperator":
     """An operator of the caller's own, for `compile(..., operators=[...])` or `register` (docs/custom_operators.md).
@@ -409,6 +411,9 @@ def custom_operator(
     host: a function that is called with NumPy arrays and the attributes by name, or its path "package.module:name".
     `types` then says the type of each output: a function of the node that gives a list of pairs of an element type and
     a shape, in which None is a size that only the call decides.
+    native: a module of LLVM IR for CPUs, with `types` as for host. `access` says what a call of its function computes:
+    so many "elements", so many "rows" along the last axis, or the "whole". `host` may be given beside it: a function
+    that means the same, for targets that the code is not for.
 
     Raises InputError.
     """
@@ -424,6 +429,8 @@ def custom_operator(
         function=function,
         build=build,
         host=host,
+        native=native,
+        access=access,
         types=types,
     )
     return made

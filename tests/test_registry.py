@@ -16,7 +16,7 @@ from onnxc.runtime.host import MEANINGS
 from tests import operators_not_yet
 from tests.ir.cases import CASES, STRUCTURAL, structural_ops
 
-DECLARE_THEIR_TYPES = {"if", "while", "recurrence", "call", "host"}
+DECLARE_THEIR_TYPES = {"if", "while", "recurrence", "call", "host", "native_call"}
 KEYWORDS = ("and", "or", "not", "if", "while")
 BUILT_BY_ANOTHER_NAME = {
     **{name: f"{name}_" for name in KEYWORDS},
@@ -27,7 +27,7 @@ COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "perm
 MADE_BY_PASSES = {"call", "recurrence", "reshard", "enter_stage", *COLLECTIVES}
 DIVISIONS = {"reshard", "enter_stage"}
 STEPS_OF_THEIR_OWN = {
-    *DECLARE_THEIR_TYPES - {"recurrence"},
+    *DECLARE_THEIR_TYPES - {"recurrence", "native_call"},
     *COLLECTIVES,
     *DIVISIONS,
     "bind_sizes",

@@ -48,7 +48,9 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         write_segment(frame, segment, natives, locations, ordinals)
 
     lengths = [sum(function.length for function in code.functions) for code in codes]
-    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, make_report(plan, target))
+    modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
+    report = make_report(plan, target)
+    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, report, modules=modules)
 
 
 def _reports(kernel: Kernel) -> bool:

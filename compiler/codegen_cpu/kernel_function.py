@@ -22,13 +22,17 @@ from onnxc.compiler.target import Target
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A compiled-to-IR kernel: `units` of work, claimed `grain` at a time; `library` are shared functions it calls."""
+    """A compiled-to-IR kernel: `units` of work, claimed `grain` at a time.
+
+    library: shared functions that it calls. modules: of LLVM IR, with functions that it calls.
+    """
 
     name: str
     functions: tuple[FunctionBuilder, ...]
     units: Dim
     grain: Dim
     library: tuple[LibraryFunction, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

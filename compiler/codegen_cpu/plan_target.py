@@ -80,7 +80,7 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
             return reads_bytes(anchor, ordinal, view)
         case "convolution":
             return ordinal != 0 or reads_image(anchor, view)
-        case "block_product":
+        case "block_product" | "native_call":
             return is_dense(view)
         case "reduction" | "concatenate":
             return not crosses(view, SMALLEST_CROSSED)
@@ -99,7 +99,7 @@ def _reads_scalar(op: Op, ordinal: int) -> bool:
 
 def _dtypes(kind: AnchorKind | None) -> Collection[DType]:
     """All types where elements are moved, or widened one by one; kernels that fold take those that need neither."""
-    return NATIVE_DTYPES if kind in (None, "concatenate", "scatter") else COMPUTED_DTYPES
+    return NATIVE_DTYPES if kind in (None, "concatenate", "scatter", "native_call") else COMPUTED_DTYPES
 
 
 def _sets_or_combines(op: Op) -> bool:

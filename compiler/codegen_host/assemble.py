@@ -37,7 +37,7 @@ class Pieces:
 
     functions: what segments call. write_segment: writes all launches of a segment into its function.
     lengths: the instructions of each kernel that runs on the host. reports: whether a kernel, by its ordinal, may
-    report data that is not legal.
+    report data that is not legal. modules: of LLVM IR, whose functions kernels call, beside those of `functions`.
     """
 
     functions: Sequence[FunctionBuilder]
@@ -46,6 +46,7 @@ class Pieces:
     reports: Callable[[int], bool]
     report: JsonValue
     device: DeviceCode | None = None
+    modules: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def native_code(
     if entry_of.calls:
         parts = _parts(segments, pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
-        objects = compile_objects(module.texts(), host, cache, progress)
+        objects = compile_objects((*module.texts(), *pieces.modules), host, cache, progress)
     return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
 
 

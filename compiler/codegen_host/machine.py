@@ -2,7 +2,9 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -44,6 +46,30 @@ def _fulfil(result: Future[bytes], ir_text: str, target: Target, pipeline: int |
     finally:
         # Else the traceback is in a cycle, and what it holds of LLVM ends in any order, in which LLVM does not survive.
         del result
+
+
+@contextmanager
+def parsed(ir_text: str) -> Iterator[llvm.ModuleRef]:
+    """A module that somebody else wrote, verified. Raises RuntimeError for what LLVM refuses.
+
+    It is closed at the end, whatever holds it: its context must not end before.
+    """
+    with _LLVM:
+        module = llvm.parse_assembly(ir_text, context=llvm.create_context())
+        try:
+            module.verify()
+            yield module
+        finally:
+            module.close()
+
+
+def optimized(module: llvm.ModuleRef, target: Target) -> str:
+    """The text of a module behind LLVM's optimisations for a processor; the module is changed."""
+    machine = _target_machine(target)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    return str(module)
 
 
 def assembly(ir_text: str, target: Target, pipeline: int | None = None) -> str:

@@ -46,3 +46,9 @@ class Builder(ContractionBuilder, IndexedBuilder, CompositeBuilder):
     ) -> tuple[Value, ...]:
         """The results of a function of onnxc.runtime.host."""
         return self.op("host", operands, {"function": function, **attributes}, (), types)
+
+    def native_call(
+        self, operands: Sequence[Value], types: Sequence[Type], attributes: Mapping[str, Attribute]
+    ) -> tuple[Value, ...]:
+        """The results of code that a caller wrote (see primitives/native.py)."""
+        return self.op("native_call", operands, attributes, (), types)

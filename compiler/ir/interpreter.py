@@ -12,6 +12,7 @@ from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.index_range import expect_indices_in_range, is_indexed
 from onnxc.compiler.ir.meanings import apply_function, apply_meaning
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value
+from onnxc.compiler.ir.primitives.native import host_form
 from onnxc.compiler.ir.types import ShapedType
 from onnxc.runtime.errors import InputError, expect_one_shape, located
 from onnxc.runtime.host.values import HostValue, as_array, shape_of
@@ -124,6 +125,8 @@ class _Run:
                 results = self._recurrence(op, operands, sizes)
             case "call":
                 results = self.block(self.functions[op.text("function")].body, operands, {})
+            case "native_call":
+                results = apply_function("custom_operator", operands, host_form(op, "the interpreter"), sizes)
             case "host":
                 results = apply_function(op.text("function"), operands, op.attributes, sizes)
             case _:

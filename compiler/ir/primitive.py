@@ -25,6 +25,7 @@ Kind = Literal[
     "control",
     "collective",
     "composite",
+    "native",
     "host",
 ]
 
@@ -43,6 +44,7 @@ AnchorKind = Literal[
     "suppress_boxes",
     "tree_ensemble",
     "fourier",
+    "native_call",
 ]
 """The kinds of kernels that are named after their anchors."""
 
@@ -93,7 +95,7 @@ AxesRule = Callable[[Op], tuple[AxisLink, ...]]
 class Primitive:
     """The tables and facts of one primitive; what every one must state has no default.
 
-    `type_rule` is None where the op declares its result types itself (control flow and host functions).
+    `type_rule` is None where the op declares its result types itself (control flow, host functions, callers' kernels).
     `kernel`: how generated code computes it; None where it does not, and the op is a step of its own.
     `effects`: may not be removed, duplicated or moved across another effect. Those of an op with blocks are theirs.
     `captures`: how many of the last operands are captures of the op's blocks, whose last parameters they are.

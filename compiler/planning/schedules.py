@@ -22,6 +22,7 @@ __all__ = [
     "Digits",
     "FourierSchedule",
     "Joining",
+    "NativeCallSchedule",
     "OrderingSchedule",
     "Packing",
     "PointwiseSchedule",
@@ -383,6 +384,13 @@ class SuppressionSchedule(Schedule):
 
     algorithm: Literal["heap", "rounds"]
     block: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeCallSchedule(Schedule):
+    """What threads share of the work of a caller's code: ranges of elements, ranges of rows, or nothing."""
+
+    algorithm: Literal["elements", "rows", "whole"]
 
 
 @dataclass(frozen=True, kw_only=True)

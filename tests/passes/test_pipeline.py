@@ -88,7 +88,7 @@ def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     apart = ["decompose_attention", "decompose_rotary", "count_non_zero", "chirp_transforms"]
     assert names[: names.index("lower_precision")] == apart
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
-    apart = ["take_bounds", "decompose_rotary", "decompose_trees", "count_non_zero"]
+    apart = ["host_native_calls", "take_bounds", "decompose_rotary", "decompose_trees", "count_non_zero"]
     apart += ["lower_precision"]
     assert names[: names.index("choose_layout")] == apart
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Literal
 
 from onnxc.compiler.codegen_cpu.schedules import transforms
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
@@ -22,6 +23,7 @@ from onnxc.compiler.planning.loops.views import row_major, stays
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     FourierSchedule,
+    NativeCallSchedule,
     OrderingSchedule,
     PointwiseSchedule,
     ReductionSchedule,
@@ -306,6 +308,20 @@ def _fourier(problem: KernelProblem, target: Target) -> Schedule:
     return FourierSchedule(algorithm="passes", workers=element_threads(target), shared_bytes=scratch)
 
 
+def _native_call(problem: KernelProblem, target: Target) -> Schedule:
+    """As the caller's code steps through its tensors."""
+    (op,) = (op for op in problem.block.ops if op.name == "native_call")
+    access = _ACCESSES[op.text("access")]
+    return NativeCallSchedule(algorithm=access, workers=element_threads(target))
+
+
+_ACCESSES: Mapping[str, Literal["elements", "rows", "whole"]] = {
+    "elements": "elements",
+    "rows": "rows",
+    "whole": "whole",
+}
+
+
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
@@ -317,5 +333,6 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "suppress_boxes": _suppression,
     "tree_ensemble": _tree_ensemble,
     "fourier": _fourier,
+    "native_call": _native_call,
 }
 """The one way in which each of these kinds is computed."""

@@ -1,10 +1,11 @@
-"""Custom operators: their interface as a schema, and their body in one of three forms."""
+"""Custom operators: their interface as a schema, and their body in one of four forms."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from typing import Literal
 
 from google.protobuf.message import DecodeError
 
@@ -17,11 +18,13 @@ from onnxc.runtime.errors import InputError
 
 __all__ = [
     "NO_OPERATORS",
+    "Access",
     "Body",
     "Built",
     "CustomOperator",
     "CustomOperators",
     "HostFunction",
+    "NativeBody",
     "OnnxFunction",
     "custom_operator",
 ]
@@ -61,7 +64,21 @@ class HostFunction:
     types: TypeRule
 
 
-Body = OnnxFunction | Built | HostFunction
+Access = Literal["elements", "rows", "whole"]
+"""What a call of native code computes: so many elements, so many rows along the last axis, or everything."""
+
+
+@dataclass(frozen=True)
+class NativeBody:
+    """A body that is a module of LLVM IR; `path`, if not empty, is that of a host function which means the same."""
+
+    llvm: str
+    access: Access
+    types: TypeRule
+    path: str
+
+
+Body = OnnxFunction | Built | HostFunction | NativeBody
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,15 +142,21 @@ def custom_operator(
     function: SupportsSerialize | None = None,
     build: BuildBody | None = None,
     host: Callable[..., object] | str | None = None,
+    native: str | None = None,
+    access: str | None = None,
     types: TypeRule | None = None,
 ) -> CustomOperator:
     """See `onnxc.custom_operator`."""
     if isinstance(since, bool) or not isinstance(since, int) or since < 1:
         raise _wrong(f"since is {since!r}, expected the first version of the domain that has the operator, from 1")
-    if sum(body is not None for body in (function, build, host)) != 1:
-        raise _wrong(f"{name or 'the operator'} has one body: one of function=, build= and host= is to be given")
-    if (types is not None) != (host is not None):
-        raise _wrong("types= is for host=, and is needed there: all other bodies say their types themselves")
+    # What native code means may be said by a function on the host, for where the code cannot run.
+    if sum(body is not None for body in (function, build, native or host)) != 1:
+        message = "has one body: one of function=, build=, host= and native= is to be given, or native= with host="
+        raise _wrong(f"{name or 'the operator'} {message}")
+    if access is not None and native is None:
+        raise _wrong("access= is for native=")
+    if (types is not None) != (host is not None or native is not None):
+        raise _wrong("types= is for host= and native=, and is needed there: other bodies say their types themselves")
     if function is not None:
         if inputs or outputs or attributes or defaults:
             raise _wrong("a function says its inputs, outputs and attributes itself")
@@ -143,10 +166,29 @@ def custom_operator(
     if build is not None:
         _expect_callable("build", build)
         return CustomOperator(domain, name, since, Built(build), schema)
-    assert host is not None
     assert types is not None
     _expect_callable("types", types)
-    return CustomOperator(domain, name, since, HostFunction(_import_path(host), types), schema)
+    path = "" if host is None else _import_path(host)
+    if native is None:
+        return CustomOperator(domain, name, since, HostFunction(path, types), schema)
+    return CustomOperator(domain, name, since, NativeBody(native, _access(native, access, schema), types, path), schema)
+
+
+def _access(native: object, access: object, schema: Schema) -> Access:
+    """How the code steps through its tensors. It gets a pointer for each, and a number for each attribute."""
+    if not isinstance(native, str):
+        raise _wrong(f"native is of type {type(native).__name__}, expected a text of LLVM IR")
+    for formal in (*schema.inputs, *schema.outputs):
+        if formal.option != "single":
+            raise _wrong(f"{formal.name} may be left out or be several, which native code cannot take")
+    for attribute in schema.attributes.values():
+        if attribute.kind not in ("int", "float"):
+            raise _wrong(f"attribute {attribute.name} is of kind {attribute.kind}; native code takes int and float")
+        if not attribute.required and attribute.default is None:
+            raise _wrong(f"attribute {attribute.name} may be left out, and has no value in defaults for native code")
+    if access in ("elements", "rows", "whole"):
+        return access
+    raise _wrong(f"access is {access!r}, what native code needs is one of elements, rows, whole")
 
 
 def _wrong(message: str) -> InputError:

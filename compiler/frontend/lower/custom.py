@@ -9,14 +9,15 @@ import numpy as np
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.case_split import CasesNeeded
 from onnxc.compiler.frontend.custom.checked_builder import CheckedBuilder
-from onnxc.compiler.frontend.custom.face import ResultType
-from onnxc.compiler.frontend.custom.operators import Built, CustomOperator, HostFunction
+from onnxc.compiler.frontend.custom.face import ResultType, TypeRule
+from onnxc.compiler.frontend.custom.operators import Access, Built, CustomOperator, HostFunction, NativeBody
 from onnxc.compiler.frontend.operator import Lowering, Node, NodeResults, NotYetSupported
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Attributes, Value
+from onnxc.compiler.ir.primitives.native import ATTRIBUTE, host_attributes
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.runtime.errors import ModelError, OnnxcError
 
@@ -33,6 +34,8 @@ def lowering_of(operator: CustomOperator) -> Lowering:
             return lambda node, ir: _built(body, node, ir)
         case HostFunction():
             return lambda node, ir: _host_step(body, node, ir)
+        case NativeBody():
+            return lambda node, ir: _native_call(body, str(operator), node, ir)
     raise AssertionError(f"{operator} is a function, which is expanded before")
 
 
@@ -86,26 +89,63 @@ def _expect_count(count: int, what: str, node: Node) -> None:
 
 def _host_step(body: HostFunction, node: Node, ir: Builder) -> NodeResults:
     """A step of the host, whose results have the types that the rule gives."""
-    rule = _called(lambda: body.types(node), "its rule of types", node)
-    if isinstance(rule, str) or not isinstance(rule, Sequence):
-        message = f"its rule of types gave {type(rule).__name__}, expected a sequence of pairs (element type, shape)"
-        raise _failed("custom-operator-result", message, node)
-    _expect_count(len(rule), "its rule of types gave", node)
-    wanted = [_wanted_type(given, index, node) for index, given in enumerate(rule)]
+    wanted = _wanted_types(body.types, node)
     types = [TensorType(dtype, tuple(ir.fresh_symbol("given") if d is None else d for d in s)) for dtype, s in wanted]
     fixed = sum(formal.option != "variadic" for formal in node.graph_node.schema.inputs)
     present = [value is not None for value in node.operands]
     operands = [value for value in node.operands if value is not None]
-    attributes: Attributes = {
-        "path": body.path,
-        # Inputs at the end that the node leaves out are absent as those in the middle are.
-        "present": tuple(map(int, [*present, *[False] * (fixed - len(present))])),
-        "dtypes": tuple(dtype for dtype, _ in wanted),
-        "ranks": tuple(len(shape) for _, shape in wanted),
-        "sizes": tuple(-1 if size is None else size for _, shape in wanted for size in shape),
-        **{f"attribute.{name}": _attribute(name, node) for name in node.graph_node.attributes},
-    }
+    # Inputs at the end that the node leaves out are absent as those in the middle are.
+    present += [False] * (fixed - len(present))
+    named = {f"{ATTRIBUTE}{name}": _attribute(name, node) for name in node.graph_node.attributes}
+    attributes = host_attributes(body.path, present, wanted, named)
     return ir.host("custom_operator", operands, types, attributes)[: node.output_count]
+
+
+def _native_call(body: NativeBody, operator: str, node: Node, ir: Builder) -> NodeResults:
+    """A kernel of the caller's own, on operands that suit its access."""
+    operands = [value for value in node.operands if value is not None]
+    types: list[TensorType] = []
+    for index, (dtype, sizes) in enumerate(_wanted_types(body.types, node)):
+        shape = tuple(size for size in sizes if size is not None)
+        if len(shape) < len(sizes):
+            message = f"its rule of types gave a size of output {index} as None, which native code must know"
+            raise _failed("custom-operator-result", message, node)
+        types.append(TensorType(dtype, shape))
+    _expect_access(body.access, [*(value.shape for value in operands), *(type.known_shape for type in types)], node)
+    names = tuple(node.graph_node.schema.attributes)
+    attributes: Attributes = {
+        "operator": operator,
+        "llvm": body.llvm,
+        "access": body.access,
+        "path": body.path,
+        "scalars": names,
+        **{f"{ATTRIBUTE}{name}": _attribute(name, node) for name in names},
+    }
+    return ir.native_call(operands, types, attributes)[: node.output_count]
+
+
+def _expect_access(access: Access, shapes: Sequence[tuple[Dim, ...]], node: Node) -> None:
+    """Refuses shapes, of all inputs and outputs, that code with this access cannot step through."""
+    first = shapes[0]
+    if access == "elements" and any(shape != first for shape in shapes):
+        expected = "one shape"
+    elif access == "rows" and any(not shape or shape[:-1] != first[:-1] for shape in shapes):
+        expected = "axes, and all but the last alike"
+    else:
+        return
+    listed = ", ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
+    message = f"its code computes {access}, so all inputs and outputs must have {expected}: they are {listed}"
+    raise _failed("custom-operator-result", message, node)
+
+
+def _wanted_types(types: TypeRule, node: Node) -> list[tuple[DType, tuple[Dim | None, ...]]]:
+    """What a rule gives for the outputs of a node."""
+    rule = _called(lambda: types(node), "its rule of types", node)
+    if isinstance(rule, str) or not isinstance(rule, Sequence):
+        message = f"its rule of types gave {type(rule).__name__}, expected a sequence of pairs (element type, shape)"
+        raise _failed("custom-operator-result", message, node)
+    _expect_count(len(rule), "its rule of types gave", node)
+    return [_wanted_type(given, index, node) for index, given in enumerate(rule)]
 
 
 def _wanted_type(given: ResultType, index: int, node: Node) -> tuple[DType, tuple[Dim | None, ...]]:
