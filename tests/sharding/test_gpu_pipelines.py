@@ -1,5 +1,6 @@
 """Pipeline stages on several GPUs: the fake driver and a fake NCCL; what stages send never goes through the host."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,34 @@ def test_texts_go_from_stage_to_stage_on_the_host() -> None:
     run = compile_for_fakes(model, CONFIG)
     assert np.asarray(run.executable(np.array(["a", "bc"], object))).tolist() == ["aaa", "bcbcbc"]
     assert run.nccl.moved == []
+
+
+def test_sequences_go_from_stage_to_stage_on_the_host() -> None:
+    """Of several tensors, which the first stage makes on its device."""
+    nodes = [
+        node("Neg", ["x"], ["a"]),
+        node("SequenceConstruct", ["a", "x"], ["s"]),
+        node("ConcatFromSequence", ["s"], ["c"], axis=0),
+        node("Relu", ["c"], ["y"]),
+    ]
+    model = graph_model(nodes, {"x": ["N", 2]}, {"y": ["M", 2]}, {}, 2)
+    for each, stage in zip(model.graph.node, (0, 0, 1, 1), strict=True):
+        set_stage(each, stage)
+    run = compile_for_fakes(model, CONFIG)
+    expect_close(run, model, weight(3, 2))
+    assert run.nccl.moved == []
+
+
+def test_calls_of_several_threads_give_the_same_bits() -> None:
+    model = mlp()
+    run = compile_for_fakes(model, CONFIG)
+    inputs = [weight(rows, 64) for rows in (1, 5, 8)]
+    alone = [np.asarray(run.executable(x)) for x in inputs]
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        at_once = list(pool.map(lambda x: np.asarray(run.executable(x)), inputs))
+    run.driver.check()
+    for actual, expected in zip(at_once, alone, strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_size_that_data_decides_is_read_from_what_is_sent() -> None:
