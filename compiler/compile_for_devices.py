@@ -52,7 +52,7 @@ def run_divided_stages(
 ) -> Iterator[tuple[str, Noun]]:
     """As `run_stages` of compiler/driver.py: lowering gives the whole, optimization the program of each device.
 
-    Where the model has pipeline stages, these are programs of segments; UnsupportedError on GPUs.
+    Where the model has pipeline stages, these are programs of segments.
     """
     whole = yield from _run_whole(source, options)
     end = back_end(options) if end is None else end
@@ -60,11 +60,9 @@ def run_divided_stages(
         if options.local_outputs:
             message = f"outputs is 'local', and config {options.config!r} has pipeline stages, which give them whole"
             raise UnsupportedError(message, code="unsupported-outputs")
-        if end.target.kind == "cuda":
-            message = f"config {options.config!r} has pipeline stages, which do not run on GPUs yet; compile for cpu:N"
-            raise UnsupportedError(message, code="unsupported-devices")
-        module = optimize(whole.module, CPU_OPTIMIZE, options.limits)
-        yield from run_pipeline_stages(module, whole.shardings.stages, whole.model, options, end)
+        before, behind = device_passes(end, options)
+        module = optimize(whole.module, before, options.limits)
+        yield from run_pipeline_stages(module, whole.shardings.stages, whole.model, options, end, behind)
     else:
         yield from _run_program(whole, options, end)
 

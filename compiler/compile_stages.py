@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from onnxc.compiler.back_ends import BackEnd
+from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
 from onnxc.compiler.driver import Noun, OfSegments, optimize, with_provenance
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.held_shares import held_shares, share_bytes
@@ -13,7 +14,7 @@ from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.ir.sharding import Sharding, Stage
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.options import CompileOptions
-from onnxc.compiler.passes.pipelines import DEVICES, target_pipeline
+from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.cut import Segment, cut_stages
@@ -39,17 +40,24 @@ __all__ = [
 
 
 def run_pipeline_stages(
-    module: Module, stages: Sequence[Stage], model: CheckedModel, options: CompileOptions, end: BackEnd
+    module: Module,
+    stages: Sequence[Stage],
+    model: CheckedModel,
+    options: CompileOptions,
+    end: BackEnd,
+    passes: Sequence[Pass],
 ) -> Iterator[tuple[str, Noun]]:
     """From the optimised module of a model to the artifact of its segments, as `run_stages` of compiler/driver.py.
 
-    Raises UnsupportedError for what cannot be executed yet.
+    passes: those of the program of a device. Raises UnsupportedError for what cannot be executed yet.
     """
     batch = find_batch(module.main)
     split = split_of(batch, len(stages), options.microbatches)
     divided = divide_segments(cut_stages(module, stages[0].ordinal), {stage.ordinal: stage for stage in stages})
-    passes = (*DEVICES, *target_pipeline("cpu", options.precision))
     local = [optimize(each.partition.module, passes, options.limits) for each in divided]
+    if end.target.kind == "cuda":
+        for program in local:
+            expect_exchangeable(program)
     yield "optimize", OfSegments(tuple(local))
     plans = [
         plan_kernels(program, end.plan_target, options.specialize, shares=len(each.partition.shares))

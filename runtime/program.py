@@ -244,7 +244,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {"floordiv": floordiv, "mod": mod, "
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult)
 
 # Of 602 loads beside five other threads one failed, once.
-_PARSING_ATTEMPTS = 10
+PARSING_ATTEMPTS = 10
 
 
 def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[int, ...]]:
@@ -266,7 +266,7 @@ def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[
 
 
 def _parsed(source: str) -> ast.Expression:
-    for _ in range(_PARSING_ATTEMPTS):
+    for _ in range(PARSING_ATTEMPTS):
         # Python 3.11 keeps the depth of the trees it makes for all threads together (python/cpython#106905): where two
         # threads parse at once one may fail, which says nothing of the text.
         with contextlib.suppress(SystemError):

@@ -7,13 +7,14 @@ parts and segments in the same order, and sending waits for nobody, so that no d
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.devices.pipeline import Pipeline
+from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.host.rendezvous import receive, send
 from onnxc.runtime.native.fast_call import Shapes
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["PipelineEngine", "RunningSegment"]
+__all__ = ["PipelineEngine", "RunningSegment", "SegmentOfDevices"]
+
+
+class SegmentOfDevices(Protocol):
+    """A segment on those of its devices that are of this process."""
+
+    def run(self, device: int, values: Sequence["SlotValue"]) -> Sequence["SlotValue"]:
+        """The results of a device for inputs of the whole, and what it was sent."""
+
+    def stats(self) -> Stats:
+        """What has run so far, on all of these devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +47,7 @@ class RunningSegment:
     signature: Signature
     added: Mapping[int, tuple[np.ndarray, ...]]
 
-    def run(self, device: int, values: Sequence["HostValue"]) -> Sequence["HostValue"]:
+    def run(self, device: int, values: Sequence["SlotValue"]) -> Sequence["SlotValue"]:
         """The results of a device for inputs of the whole, and what it was sent."""
         given = (*values, *self.added[device])
         sizes = self.signature.bind_sizes(given)
@@ -44,12 +55,16 @@ class RunningSegment:
             check(sizes)
         return self.engine.run(given, sizes)
 
+    def stats(self) -> Stats:
+        """What has run so far, on all of these devices."""
+        return self.engine.stats()
+
 
 class PipelineEngine:
     """Runs the segments of a model, of which those of the devices of this process are here, by their ordinals."""
 
     def __init__(
-        self, pipeline: Pipeline, segments: Mapping[int, RunningSegment], defaults: Mapping[int, np.ndarray]
+        self, pipeline: Pipeline, segments: Mapping[int, SegmentOfDevices], defaults: Mapping[int, np.ndarray]
     ) -> None:
         self.pipeline, self._segments, self._defaults = pipeline, segments, defaults
         # The segments of a pipeline read whole inputs.
@@ -80,7 +95,7 @@ class PipelineEngine:
         split, whole = self.pipeline.split, list(map(host_value, values))
         made: dict[int, list[HostValue]] = {}
         for part, given in enumerate([tuple(whole)] if split is None else split.parts(whole)):
-            kept: dict[int, HostValue] = {}
+            kept: dict[int, SlotValue] = {}
             for ordinal, segment in self._segments.items():
                 role = self.pipeline.roles[ordinal]
                 if device not in role.devices:
@@ -89,10 +104,10 @@ class PipelineEngine:
                 self._send(ordinal, device, part, results, kept)
                 if device == role.devices[0]:
                     for output, result in zip(role.outputs, results[role.sent :], strict=True):
-                        made.setdefault(output, []).append(result)
+                        made.setdefault(output, []).append(host_value(result))
         return {output: parts[0] if split is None else split.joined(output, parts) for output, parts in made.items()}
 
-    def _received(self, segment: int, device: int, part: int, kept: Mapping[int, "HostValue"]) -> list["HostValue"]:
+    def _received(self, segment: int, device: int, part: int, kept: Mapping[int, "SlotValue"]) -> list["SlotValue"]:
         """What a segment gets from others, in order of its parameters."""
         return [
             kept[key] if source == device else receive(source, (key, part))
@@ -103,17 +118,19 @@ class PipelineEngine:
         ]
 
     def _send(
-        self, segment: int, device: int, part: int, results: Sequence["HostValue"], kept: dict[int, "HostValue"]
+        self, segment: int, device: int, part: int, results: Sequence["SlotValue"], kept: dict[int, "SlotValue"]
     ) -> None:
         """Gives each result to the devices that read it; `kept` gets what this one reads itself."""
         for key, transfer in enumerate(self.pipeline.transfers):
             if transfer.source != segment:
                 continue
+            result = results[transfer.result]
+            assert not isinstance(result, Shards), result
             for source, target in transfer.pairs:
                 if source == target == device:
-                    kept[key] = results[transfer.result]
+                    kept[key] = result
                 elif source == device:
-                    send(target, (key, part), results[transfer.result])
+                    send(target, (key, part), result)
 
     def fast_call(self) -> None:
         """There is none: a call begins with all devices."""
@@ -127,6 +144,6 @@ class PipelineEngine:
 
     def stats(self) -> Stats:
         """What has run so far; launches are those of all devices."""
-        each = [segment.engine.stats() for segment in self._segments.values()]
+        each = [segment.stats() for segment in self._segments.values()]
         launches, arena_bytes = (sum(stats.launches for stats in each), sum(stats.arena_bytes for stats in each))
         return Stats(calls=self._calls, launches=launches, arena_bytes=arena_bytes)

@@ -23,7 +23,7 @@ from onnxc.runtime.host.rendezvous import DeviceStopped, group_of, meet
 from onnxc.runtime.program import Host, compile_attributes
 from onnxc.runtime.steps import RunStep, Slots, Symbols
 
-__all__ = ["Communicators"]
+__all__ = ["Communicators", "Group"]
 
 # CUresult: what is on a stream has not all run.
 NOT_READY = 600
@@ -165,15 +165,10 @@ def _enqueue(nccl: Nccl, name: str, tickets: Sequence[np.ndarray], members: Sequ
     if parts[0].size == 0:
         return
     purpose = f"to enqueue {name}"
-    nccl.call(purpose, "ncclGroupStart")
-    try:
+    with nccl.group(purpose):
         for part in parts:
             for function, *arguments in _COLLECTIVES[name].calls(part, len(parts)):
                 nccl.call(purpose, str(function), *arguments, part.communicator, part.stream)
-    except DeviceError:
-        nccl.functions["ncclGroupEnd"]()
-        raise
-    nccl.call(purpose, "ncclGroupEnd")
 
 
 @dataclass(frozen=True)

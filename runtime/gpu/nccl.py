@@ -4,7 +4,8 @@ Nothing else of onnxc reaches the library, so that a fake can stand in, as for t
 """
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from ctypes import POINTER, c_int, c_size_t, c_void_p
 from functools import cache
 
@@ -85,6 +86,17 @@ class Nccl:
         result = self.functions[name](*arguments)
         if result:
             raise self.error(result, purpose, name)
+
+    @contextmanager
+    def group(self, purpose: str) -> Iterator[None]:
+        """The calls of the `with` block start as one, which may be for several devices."""
+        self.call(purpose, "ncclGroupStart")
+        try:
+            yield
+        except DeviceError:
+            self.functions["ncclGroupEnd"]()
+            raise
+        self.call(purpose, "ncclGroupEnd")
 
     def error(self, result: int, purpose: str, name: str) -> DeviceError:
         """The DeviceError that a result means."""

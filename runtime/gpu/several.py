@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.addresses import read_address
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_devices
 from onnxc.runtime.devices.devices_engine import DividedEngine
@@ -19,12 +18,13 @@ from onnxc.runtime.devices.local_layout import LocalLayout, local_values
 from onnxc.runtime.executable import Executable, LoadAgain
 from onnxc.runtime.gpu.collectives import Communicators
 from onnxc.runtime.gpu.driver import Driver
-from onnxc.runtime.gpu.engine import DeviceEngine, resident
+from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.load import this_driver
-from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.nccl import Nccl, this_nccl
+from onnxc.runtime.gpu.pipeline import gpu_pipeline_engine
+from onnxc.runtime.gpu.shares import engines_on, resident_shares
 from onnxc.runtime.gpu.wanted import Residency
-from onnxc.runtime.load import image_of, locations_of, signature_of
+from onnxc.runtime.load import signature_of
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.values import host_value
 
@@ -45,19 +45,11 @@ def make_for_gpus(
     """The artifact on the first GPUs, one for each device of its configuration. Raises DeviceError."""
     driver = this_driver() if driver is None else driver
     nccl = this_nccl() if nccl is None else nccl
-    communicators = Communicators(nccl, chain(*groups_of(artifact.program.body)), exchange_seconds())
-    image, code, locations = image_of(artifact), artifact.device, locations_of(artifact)
-    assert code is not None, artifact.program.name
-    engines = [
-        DeviceEngine(
-            artifact.program, image, code, artifact.weights, locations, driver, ordinal, communicators=communicators
-        )
-        for ordinal in range(division.devices)
-    ]
-    added = [_added(artifact, division, engine, device) for device, engine in enumerate(engines)]
     return DividedExecutable(
         signature_of(artifact),
-        SeveralEngine(engines, added, communicators, division.inputs, division.outputs),
+        _several_engine(artifact, division, driver, nccl)
+        if artifact.pipeline is None
+        else gpu_pipeline_engine(artifact, artifact.pipeline, driver, nccl),
         artifact=artifact,
         report=artifact.report,
         compilations=compilations,
@@ -65,21 +57,11 @@ def make_for_gpus(
     )
 
 
-def _added(artifact: Artifact, division: Division, engine: DeviceEngine, device: int) -> list["SlotValue"]:
-    """The ordinal of the device, and its shares in its memory; texts stay on the host."""
-    arrays = division.added_inputs(artifact.program, device, resident=False)
-    data = division.shares[device]
-    with engine.device.current():
-        buffer = Buffer(engine.device, data.nbytes, f"the shares of device {device}")
-        if data.nbytes:
-            engine.device.upload(buffer.address, data)
-    start, end = read_address(data), read_address(data) + data.nbytes
-    held = [start <= read_address(array) < end for array in arrays]
-    added = [
-        resident(engine.device, buffer, array, data) if inside else None
-        for array, inside in zip(arrays, held, strict=True)
-    ]
-    return [array if there is None else there for array, there in zip(arrays, added, strict=True)]
+def _several_engine(artifact: Artifact, division: Division, driver: Driver, nccl: Nccl) -> "SeveralEngine":
+    communicators = Communicators(nccl, chain(*groups_of(artifact.program.body)), exchange_seconds())
+    engines = engines_on(artifact, range(division.devices), driver, communicators)
+    added = [resident_shares(artifact, division, engine, device) for device, engine in enumerate(engines)]
+    return SeveralEngine(engines, added, communicators, division.inputs, division.outputs)
 
 
 class SeveralEngine(DividedEngine):

@@ -35,7 +35,7 @@ from onnxc.runtime.program import (
     TOO_MANY_ELEMENTS,
 )
 
-__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
+__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "end_handles", "enqueue_launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class DeviceWorkspace:
         ending = (("cuEventSynchronize", self.done), ("cuStreamSynchronize", self.stream),
                   ("cuStreamDestroy_v2", self.stream), ("cuEventDestroy_v2", self.done),
                   ("cuEventDestroy_v2", self._followed))  # fmt: skip
-        weakref.finalize(self, _end, self.device, ending).atexit = False
+        weakref.finalize(self, end_handles, self.device, ending).atexit = False
         self.status = StatusWords(self.device, is_used=bool(shared.locations))
         self.table = array("q", bytes((DEVICE_FUNCTIONS + len(shared.code.functions)) * WORD_BYTES))
         self.table[DEVICE_LAUNCH] = driver.addresses["cuLaunchKernelEx"]
@@ -332,7 +332,7 @@ def enqueue_launch(launch: NativeLaunch, workspace: DeviceWorkspace, stream: int
         workspace.device.driver.fail(result, f"to launch the kernels of {launch.step.entry}", "cuLaunchKernelEx")
 
 
-def _end(device: Device, calls: Sequence[tuple[str, int]]) -> None:
+def end_handles(device: Device, calls: Sequence[tuple[str, int]]) -> None:
     """Calls functions of the driver with handles; nobody is there to be told what goes wrong."""
     try:
         with device.current():

@@ -13,13 +13,19 @@ from typing import Protocol
 
 import numpy as np
 
+from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host.values import HostValue
 
-__all__ = ["DeviceStopped", "Exchanges", "Rendezvous", "device_of_thread", "group_of", "meet", "receive", "send"]
+__all__ = [
+    "DeviceStopped", "Exchanges", "Rendezvous", "Sendable", "device_of_thread", "group_of", "meet", "receive", "send",
+]  # fmt: skip
 
 Arrays = Sequence[np.ndarray]
 Combine = Callable[[Arrays, Mapping[str, object]], tuple[np.ndarray, ...]]
+
+# What one device sends to another; arrays on devices only within a process.
+Sendable = HostValue | DeviceValue
 
 
 class Exchanges(Protocol):
@@ -30,10 +36,10 @@ class Exchanges(Protocol):
     ) -> np.ndarray:
         """What `device` gets where it brings `operand`: its result of `combine` on the operands of its group."""
 
-    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+    def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
         """Gives a value of `device`, which nobody writes to any more, to `target`; waits for nobody."""
 
-    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+    def receive(self, device: int, source: int, key: Hashable) -> Sendable:
         """What `source` sends to `device` by this key."""
 
 
@@ -61,7 +67,7 @@ class Rendezvous:
         self._changed = threading.Condition()
         self._meetings: dict[tuple[int, tuple[int, ...]], _Meeting] = {}
         self._rounds = [0] * count
-        self._sent: dict[tuple[int, int, Hashable], HostValue] = {}
+        self._sent: dict[tuple[int, int, Hashable], Sendable] = {}
         self._failed = False
 
     def fail(self) -> None:
@@ -83,13 +89,13 @@ class Rendezvous:
                 self._changed.notify_all()
         return self._result(meeting, group, device)
 
-    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+    def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
         """Leaves a value, which nobody writes to any more, for `target`; waits for nobody."""
         with self._changed:
             self._sent[device, target, key] = value
             self._changed.notify_all()
 
-    def receive(self, device: int, source: int, key: Hashable) -> HostValue:
+    def receive(self, device: int, source: int, key: Hashable) -> Sendable:
         """What `source` sends to `device` by this key."""
         sent = source, device, key
         with self._changed:
@@ -175,13 +181,13 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
     return (member.exchanges.exchange(member.device, name, operands[0], attributes, combine),)
 
 
-def send(target: int, key: Hashable, value: HostValue) -> None:
+def send(target: int, key: Hashable, value: Sendable) -> None:
     """Leaves a value for another device."""
     member = _member("send")
     member.exchanges.send(member.device, target, key, value)
 
 
-def receive(source: int, key: Hashable) -> HostValue:
+def receive(source: int, key: Hashable) -> Sendable:
     """What another device sends to this thread's by this key. Raises DeviceError where devices fail."""
     member = _member("receive")
     return member.exchanges.receive(member.device, source, key)

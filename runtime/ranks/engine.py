@@ -15,6 +15,7 @@ from onnxc.runtime.engine import Engine
 from onnxc.runtime.host.rendezvous import device_of_thread, receive, send
 from onnxc.runtime.ranks.gathered_inputs import gather_inputs
 from onnxc.runtime.ranks.world import World
+from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -72,7 +73,11 @@ class RanksPipelineEngine(PipelineEngine):
                 for other in range(self.world.size):
                     if other != rank:
                         send(other, ("output", output), made[output])
-            made |= {output: receive(owner, ("output", output)) for output, owner in owners.items() if owner != rank}
+            made |= {
+                output: host_value(receive(owner, ("output", output)))
+                for output, owner in owners.items()
+                if owner != rank
+            }
         return [made[output] for output in sorted(made)]
 
 

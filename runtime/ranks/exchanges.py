@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host.collectives import PARTS
-from onnxc.runtime.host.rendezvous import Combine, group_of
+from onnxc.runtime.host.rendezvous import Combine, Sendable, group_of
 from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.ranks.health import Failure, RankFailed
 from onnxc.runtime.ranks.messages import Message, Stamp, pack, unpack
@@ -132,7 +132,7 @@ class RankExchanges:
         self._wait(swap.poll, lambda: swap.missing() or group, f"come to {name}")
         return swap.received()
 
-    def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
+    def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
         """Begins to send a tensor; waits for nobody."""
         assert isinstance(value, np.ndarray), value
         self._link.send(target, pack(self._transfer(key), value))

@@ -18,7 +18,7 @@ from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.gpu import nccl as gpu_nccl
 from onnxc.runtime.gpu import several
 from onnxc.runtime.gpu.engine import DeviceEngine
-from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model, set_stage
+from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model
 from tests.sharding.test_devices import FOUR, column_then_row, gathered, mlp, sequence_parallel, weight, whole
 from tests.support.arrays import assert_close
 from tests.support.fake_driver import FakeDriver
@@ -284,15 +284,6 @@ def test_types_are_combined_that_nccl_knows() -> None:
         compile_for_fakes(summed(TensorProto.INT16), CONFIG)
     assert refused.value.code == "nccl-type"
     assert gpu_nccl.reduction("bool", "and") == (1, 3)
-
-
-def test_pipeline_stages_are_refused() -> None:
-    model = mlp(devices=2)
-    for stage, each in enumerate((model.graph.node[0], model.graph.node[3])):
-        set_stage(each, stage)
-    with pytest.raises(UnsupportedError, match="pipeline stages, which do not run on GPUs yet") as refused:
-        onnxc.compile(model, target="cuda:sm_90", config=CONFIG)
-    assert refused.value.code == "unsupported-devices"
 
 
 def test_devices_are_of_the_kind_of_the_target() -> None:

@@ -1,6 +1,7 @@
 """Divided models on several fake GPUs: the real plan, artifact and runtime, over a fake driver and a fake NCCL."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from onnx import ModelProto
 
@@ -11,6 +12,7 @@ from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.device_code import DeviceCode
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.gpu.several import make_for_gpus
 from onnxc.runtime.load import make_compiled
@@ -46,10 +48,17 @@ def divided_artifact(model: ModelProto, config: str, **options: object) -> Artif
 def run_on_fakes(artifact: Artifact) -> FakeRun:
     """The artifact on as many fake devices as it is for."""
     assert artifact.division is not None
-    driver = EagerQueries(artifact.device, interpret_launch, memory_bytes=4 << 30, devices=artifact.division.devices)
+    devices = (artifact.pipeline or artifact.division).devices
+    driver = EagerQueries(_code(artifact), interpret_launch, memory_bytes=4 << 30, devices=devices)
     nccl = FakeNccl(driver)
     made = make_for_gpus(artifact, artifact.division, 1, make_compiled, driver.driver, nccl.nccl)
     return FakeRun(made, driver, nccl)
+
+
+def _code(artifact: Artifact) -> DeviceCode:
+    """The kernels of all segments."""
+    codes = [segment.device for segment in artifact.segments if segment.device is not None]
+    return DeviceCode(codes[0].architecture, tuple(chain.from_iterable(code.kernels for code in codes)))
 
 
 def compile_for_fakes(model: ModelProto, config: str, **options: object) -> FakeRun:

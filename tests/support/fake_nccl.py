@@ -139,7 +139,7 @@ class FakeNccl:
         for called in grouped:
             by_rank.setdefault(called.communicator.rank, []).append(called)
         devices = grouped[0].communicator.devices if grouped else ()
-        if len(by_rank) != len(devices):
+        if not grouped or len(by_rank) != len(devices):
             # What a failed call leaves of a group never runs.
             return
         streams = {called.stream for called in grouped}
@@ -150,8 +150,10 @@ class FakeNccl:
             exchange.records.append(stream.record())
             stream.enqueue(lambda: self._run(exchange))
         first = by_rank[0]
-        name = "all_to_all" if first[0].name == "ncclSend" else first[0].name
-        sent = sum(c.count * TYPES[c.type].itemsize for c in first if c.name != "ncclRecv")
+        sends = [call for call in grouped if call.name == "ncclSend"]
+        name = "all_to_all" if len(sends) > 1 else sends[0].name if sends else first[0].name
+        brought = sends if name == "ncclSend" else [call for call in first if call.name != "ncclRecv"]
+        sent = sum(call.count * TYPES[call.type].itemsize for call in brought)
         if name == "ncclReduceScatter":
             sent *= len(devices)
         self.moved.append((name, sent))

@@ -7,7 +7,7 @@ are compiled in processes of their own, which know nothing of it.
 import linecache
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -23,6 +23,7 @@ from triton.runtime import interpreter
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.program import PARSING_ATTEMPTS
 from tests.support.turns import Turns, meet
 
 __all__ = ["execute", "grid_of"]
@@ -74,8 +75,20 @@ def _function(text: str) -> Callable[..., None]:
     names["meet"] = meet
     kernel = names["kernel"]
     assert isinstance(kernel, interpreter.InterpretedFunction), "triton was imported before this module"
-    function: Callable[..., None] = kernel.rewrite()
-    return function
+    return _rewritten(kernel)
+
+
+def _rewritten(kernel: interpreter.InterpretedFunction) -> Callable[..., None]:
+    """The kernel as the interpreter calls it, although threads that parse at once disturb each other.
+
+    Python 3.11 keeps the depth of the trees it makes for all of them together (python/cpython#106905), and the threads
+    of other devices parse sizes meanwhile.
+    """
+    for _ in range(PARSING_ATTEMPTS):
+        with suppress(SystemError):
+            function: Callable[..., None] = kernel.rewrite()
+            return function
+    raise AssertionError(f"{kernel} cannot be parsed")
 
 
 def _library_function(meaning: str) -> Callable[..., tl.tensor]:

@@ -1,0 +1,127 @@
+"""Pipeline stages on GPUs of one process: segments, each on the devices of its stage, with what they send on those."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.devices.device_threads import exchange_seconds
+from onnxc.runtime.devices.division import groups_of
+from onnxc.runtime.devices.pipeline import Pipeline, Role
+from onnxc.runtime.devices.pipeline_engine import PipelineEngine
+from onnxc.runtime.gpu.collectives import Communicators
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.gpu.engine import DeviceEngine
+from onnxc.runtime.gpu.nccl import Nccl
+from onnxc.runtime.gpu.shares import engines_on, resident_shares
+from onnxc.runtime.gpu.transfers import Transfers, pair_of
+from onnxc.runtime.gpu.wanted import Residency
+from onnxc.runtime.load import own_signature
+from onnxc.runtime.signature import Signature
+from onnxc.runtime.stats import Stats
+
+if TYPE_CHECKING:
+    from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
+
+__all__ = ["gpu_pipeline_engine"]
+
+
+def gpu_pipeline_engine(artifact: Artifact, pipeline: Pipeline, driver: Driver, nccl: Nccl) -> "GpuPipelineEngine":
+    """What runs all segments, device i of the configuration being CUDA device i."""
+    groups = chain.from_iterable(chain(*groups_of(segment.program.body)) for segment in artifact.segments)
+    pairs = [pair_of(*pair) for transfer in pipeline.transfers for pair in transfer.pairs if pair[0] != pair[1]]
+    communicators = Communicators(nccl, [*groups, *pairs], exchange_seconds())
+    transfers = Transfers(communicators)
+    segments = {
+        ordinal: _segment(segment, role, driver, communicators, transfers)
+        for ordinal, (segment, role) in enumerate(zip(artifact.segments, pipeline.roles, strict=True))
+    }
+    return GpuPipelineEngine(pipeline, segments, segments[0].defaults(), communicators)
+
+
+def _segment(
+    artifact: Artifact, role: Role, driver: Driver, communicators: Communicators, transfers: Transfers
+) -> "_GpuSegment":
+    division = artifact.division
+    assert division is not None, artifact.program.name
+    engines = engines_on(artifact, role.devices, driver, communicators)
+    added = [resident_shares(artifact, division, engine, index) for index, engine in enumerate(engines)]
+    return _GpuSegment(
+        own_signature(artifact),
+        role,
+        dict(zip(role.devices, engines, strict=True)),
+        dict(zip(role.devices, added, strict=True)),
+        communicators,
+        transfers,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _GpuSegment:
+    """The program of a segment on each of its devices; `added` are the values of its last inputs there."""
+
+    signature: Signature
+    role: Role
+    engines: Mapping[int, DeviceEngine]
+    added: Mapping[int, Sequence["SlotValue"]]
+    communicators: Communicators
+    transfers: Transfers
+
+    def run(self, device: int, values: Sequence["SlotValue"]) -> Sequence["SlotValue"]:
+        """The results of a device, complete: what it sends in its memory, outputs of the whole on the host.
+
+        Of what its devices have whole, only the first copies anything to the host.
+        """
+        engine = self.engines[device]
+        residency = Residency.HOST if device == self.role.devices[0] else Residency.DEVICE
+        wanted = (Residency.DEVICE,) * self.role.sent + (residency,) * len(self.role.outputs)
+        with engine.call() as call:
+            try:
+                given = (*(self.transfers.bring(value, call) for value in values), *self.added[device])
+                sizes = self.signature.bind_sizes(given)
+                engine.learn((), sizes)
+                results = engine.run_in(call, given, sizes, wanted)
+                if call.in_flight:
+                    call.synchronize()
+            except BaseException:
+                # Others may wait on their devices for exchanges that this one has no part in any more.
+                self.communicators.abort()
+                raise
+        return results
+
+    def defaults(self) -> Mapping[int, np.ndarray]:
+        """The values of the inputs that a call may leave out, by number."""
+        return self.engines[self.role.devices[0]].defaults()
+
+    def stats(self) -> Stats:
+        """What has run so far, on all of its devices."""
+        each = [engine.stats() for engine in self.engines.values()]
+        launches, arena_bytes = sum(one.launches for one in each), sum(one.arena_bytes for one in each)
+        return Stats(launches=launches, arena_bytes=arena_bytes)
+
+
+class GpuPipelineEngine(PipelineEngine):
+    """Runs segments on GPUs, one call after the other: those of NCCL must come in one order everywhere."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        segments: Mapping[int, _GpuSegment],
+        defaults: Mapping[int, np.ndarray],
+        communicators: Communicators,
+    ) -> None:
+        super().__init__(pipeline, segments, defaults)
+        self._communicators, self._running = communicators, Lock()
+
+    def run(
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
+    ) -> Sequence["HostValue"]:
+        """The outputs, each from the first device of the segment that makes it."""
+        with self._running:
+            self._communicators.open()
+            return super().run(values, sizes, given)

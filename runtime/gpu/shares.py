@@ -1,0 +1,52 @@
+"""A divided program on each of its GPUs, and the shares of constants that each holds in its memory."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from onnxc.runtime.addresses import read_address
+from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.devices.division import Division
+from onnxc.runtime.gpu.collectives import Communicators
+from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.gpu.engine import DeviceEngine, resident
+from onnxc.runtime.gpu.memory import Buffer
+from onnxc.runtime.load import image_of, locations_of
+
+if TYPE_CHECKING:
+    from onnxc.runtime.values import SlotValue
+
+__all__ = ["engines_on", "resident_shares"]
+
+
+def engines_on(
+    artifact: Artifact, ordinals: Iterable[int], driver: Driver, communicators: Communicators
+) -> list[DeviceEngine]:
+    """What runs the program of the artifact on each of these CUDA devices."""
+    image, code, locations = image_of(artifact), artifact.device, locations_of(artifact)
+    assert code is not None, artifact.program.name
+    return [
+        DeviceEngine(
+            artifact.program, image, code, artifact.weights, locations, driver, ordinal, communicators=communicators
+        )
+        for ordinal in ordinals
+    ]
+
+
+def resident_shares(artifact: Artifact, division: Division, engine: DeviceEngine, device: int) -> list["SlotValue"]:
+    """What a device holds of the division, by its index there, as the last inputs of its program.
+
+    Shares are in its memory; its index and texts are on the host.
+    """
+    arrays = division.added_inputs(artifact.program, device, resident=False)
+    data = division.shares[device]
+    with engine.device.current():
+        buffer = Buffer(engine.device, data.nbytes, f"the shares of device {device}")
+        if data.nbytes:
+            engine.device.upload(buffer.address, data)
+    start, end = read_address(data), read_address(data) + data.nbytes
+    held = [start <= read_address(array) < end for array in arrays]
+    added = [
+        resident(engine.device, buffer, array, data) if inside else None
+        for array, inside in zip(arrays, held, strict=True)
+    ]
+    return [array if there is None else there for array, there in zip(arrays, added, strict=True)]
