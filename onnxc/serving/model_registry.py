@@ -7,9 +7,11 @@ are on their way go on with the version that they have found.
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.thread_pool import available_threads
 from onnxc.serving.model_config import Configuration, read_config
 from onnxc.serving.repository import Repository, Stamp, VersionFiles
 from onnxc.serving.served_model import ServedModel, ServingLimits, open_version
@@ -47,7 +49,9 @@ class ModelRegistry:
         # Replaced as a whole, so that readers need no lock.
         self._entries: Mapping[str, _Entry] = {}
         self._unloaded: frozenset[str] = frozenset()
-        self._loading = threading.RLock()
+        # One model is loaded by one thread at a time; who changes what all see holds the other lock for that moment.
+        self._loading: dict[str, threading.RLock] = {}
+        self._changing = threading.Lock()
 
     def find(self, name: str, version: str = "") -> ServedModel:
         """The version that serves a request; without one, the latest. ServingError where there is none."""
@@ -72,21 +76,32 @@ class ModelRegistry:
         return [entry.served[v] for _, entry in sorted(self._entries.items()) for v in sorted(entry.served)]
 
     def load_all(self) -> None:
-        """Loads every model of the repository; those that cannot be are in the index, with the reason."""
-        for name in self._repository.names():
-            if name not in self._unloaded:
-                try:
-                    self.load(name)
-                except (OnnxcError, OSError) as problem:
+        """Loads every model of the repository, several at a time as each waits for a process that looks for its code.
+
+        Those that cannot be are in the index, with the reason.
+        """
+        names = [name for name in self._repository.names() if name not in self._unloaded]
+        with ThreadPoolExecutor(available_threads(), "onnxc load") as threads:
+            for name, problem in zip(names, threads.map(self._problem_of, names), strict=True):
+                if problem is not None:
                     LOG.error("%s is not served: %s", name, problem)
+
+    def _problem_of(self, name: str) -> OnnxcError | OSError | None:
+        """Loads a model; what it says where that cannot be."""
+        try:
+            self.load(name)
+        except (OnnxcError, OSError) as problem:
+            return problem
+        return None
 
     def poll(self) -> None:
         """Loads what is new or has changed in the repository, and lets go of what is no more in it."""
-        with self._loading:
-            names = self._repository.names()
-            for name in set(self._entries) - set(names):
+        names = self._repository.names()
+        for name in set(self._entries) - set(names):
+            with self._loading_of(name):
                 self._remove(name)
-            for name in names:
+        for name in names:
+            with self._loading_of(name):
                 if name not in self._unloaded and self._has_changed(name):
                     try:
                         self.load(name)
@@ -98,10 +113,12 @@ class ModelRegistry:
 
         Raises the error of the latest version that could not be loaded; what was served still is, that version too.
         """
-        with self._loading:
-            self._unloaded -= {name}
+        folder = self._repository.folder(name)
+        with self._loading_of(name):
+            with self._changing:
+                self._unloaded -= {name}
             known = self._repository.versions(name)
-            chosen = (configuration or read_config(self._repository.folder(name))).chosen(known)
+            chosen = (configuration or read_config(folder)).chosen(known)
             entry = self._loaded(name, {version: known[version] for version in chosen}, configuration)
             self._replace(name, entry)
         if not known:
@@ -145,9 +162,10 @@ class ModelRegistry:
 
     def unload(self, name: str) -> None:
         """Serves the model no more, until it is loaded; requests on their way are answered."""
-        with self._loading:
-            self._repository.folder(name)
-            self._unloaded |= {name}
+        self._repository.folder(name)
+        with self._loading_of(name):
+            with self._changing:
+                self._unloaded |= {name}
             self._remove(name)
 
     def index(self, *, ready_only: bool) -> list[IndexEntry]:
@@ -171,7 +189,14 @@ class ModelRegistry:
         return is_gone or any(stamps.get(version) != known[version].stamp for version in chosen)
 
     def _replace(self, name: str, entry: _Entry) -> None:
-        self._entries = {**self._entries, name: entry}
+        with self._changing:
+            self._entries = {**self._entries, name: entry}
 
     def _remove(self, name: str) -> None:
-        self._entries = {known: entry for known, entry in self._entries.items() if known != name}
+        with self._changing:
+            self._entries = {known: entry for known, entry in self._entries.items() if known != name}
+
+    def _loading_of(self, name: str) -> threading.RLock:
+        """Held by the thread that loads a model, of the repository now or before, or lets go of it."""
+        with self._changing:
+            return self._loading.setdefault(name, threading.RLock())

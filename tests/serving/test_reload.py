@@ -12,9 +12,10 @@ import pytest
 import tritonclient.grpc
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError
+from onnxc.serving import model_registry
 from onnxc.serving.model_registry import ModelRegistry
 from onnxc.serving.repository import Repository
-from onnxc.serving.served_model import ServingLimits, WireTensor
+from onnxc.serving.served_model import ServedModel, ServingLimits, WireTensor, open_version
 from onnxc.serving.serving_errors import ServingError
 from tests.serving.live_server import LiveServer, centred, scaled, write_version
 from tests.support.models import model_from_text
@@ -46,6 +47,31 @@ def test_a_bad_version_never_replaces_a_good_one(tmp_path: Path) -> None:
     registry.poll()
     np.testing.assert_array_equal(answer(registry, "m"), 5 * ROWS)
     assert registry.versions("m") == (2,)
+
+
+def test_models_are_loaded_side_by_side_and_a_bad_one_is_only_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, factor in (("a", 2), ("b", 3)):
+        write_version(tmp_path, name, 1, scaled(factor))
+    (tmp_path / "c" / "1").mkdir(parents=True)
+    (tmp_path / "c" / "1" / "model.onnxc").write_bytes(b"none")
+    both = threading.Barrier(2)
+
+    def opened(name: str, *rest: object) -> ServedModel:
+        if name != "c":
+            # Nobody gets further alone.
+            both.wait(20)
+        return open_version(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model_registry, "open_version", opened)
+    monkeypatch.setattr(model_registry, "available_threads", lambda: 3)
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    for name, factor in (("a", 2), ("b", 3)):
+        np.testing.assert_array_equal(answer(registry, name), factor * ROWS)
+    states = [(entry.name, entry.state) for entry in registry.index(ready_only=False)]
+    assert states == [("a", "READY"), ("b", "READY"), ("c", "UNAVAILABLE")]
 
 
 def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
