@@ -197,7 +197,10 @@ class _Partitioner:
         operands = [self._operand(op, index, made, partial) for index in range(len(op.operands))]
         targets = [self._made_sharding(op, index, made, partial) for index in range(len(op.results))]
         shapes = [local_shape(result.shape, s, self.mesh) for result, s in zip(op.results, targets, strict=True)]
-        results = self.build.op(op.name, operands, _localized(op.attributes, shapes[0]))
+        types = None
+        if PRIMITIVES[op.name].type_rule is None:
+            types = [TensorType(result.dtype, shape) for result, shape in zip(op.results, shapes, strict=True)]
+        results = self.build.op(op.name, operands, _localized(op.attributes, shapes[0]), (), types)
         for result, value, shape, sharding in zip(op.results, results, shapes, targets, strict=True):
             self._hold(result, self.build.with_shape(value, shape), sharding)
 

@@ -13,6 +13,8 @@ from onnxc.compiler.frontend.custom.face import OperatorCall, ResultType
 from onnxc.compiler.frontend.custom.operators import CustomOperator
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.load import read_artifact
+from tests.sharding.annotated import CONFIG, annotate
 from tests.support import host_functions
 from tests.support.models import model_from_text
 
@@ -317,3 +319,63 @@ def test_a_declaration_that_cannot_be_is_refused(options: dict[str, object], sai
     with pytest.raises(InputError, match="custom-operator") as problem:
         affine(native, **options)  # type: ignore[arg-type]
     assert said in str(problem.value)
+
+
+SIZES = {
+    "elements": ("i64 %n", ""),
+    "rows": ("i64 %r, i64 %c, i64 %d", "%n = mul i64 %r, %c"),
+    "whole": ("i64 %r, i64 %c, i64 %d, i64 %e", "%n = mul i64 %r, %c"),
+}
+
+
+def doubled(access: str) -> CustomOperator:
+    """y = 2 x, for matrices."""
+    sizes, count = SIZES[access]
+    text = f"""
+    define void @doubled(ptr %x, ptr %y, {sizes}) {{
+    entry:
+      {count}
+      br label %head
+    head:
+      %i = phi i64 [0, %entry], [%next, %body]
+      %more = icmp slt i64 %i, %n
+      br i1 %more, label %body, label %end
+    body:
+      %from = getelementptr float, ptr %x, i64 %i
+      %v = load float, ptr %from
+      %sum = fadd float %v, %v
+      %to = getelementptr float, ptr %y, i64 %i
+      store float %sum, ptr %to
+      %next = add i64 %i, 1
+      br label %head
+    end:
+      ret void
+    }}"""
+    named = {"inputs": ["x"], "outputs": ["y"]}
+    return onnxc.custom_operator("Doubled", "my.ops", native=text, access=access, types=like_input, **named)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rows", "block"), [(8, 2), (6, 6)])
+@pytest.mark.parametrize("access", SIZES)
+def test_devices_divide_what_the_access_says_is_independent(access: str, rows: int, block: int) -> None:
+    """Four devices; blocks that are not all full are not for code of which nobody knows what it does beyond them."""
+    given = model(f"g (float[{rows}, 6] x) => (float[{rows}, 6] y) {{ y = my.ops.Doubled (x) }}")
+    given.ir_version = 11
+    given.configuration.add(name=CONFIG, num_devices=4)
+    annotate(given.graph.node[0], "y", {0: 4}, range(4))
+    exe = onnxc.compile(given, config=CONFIG, devices="cpu:4", operators=[doubled(access)])
+    x = floats(rows, 6)
+    np.testing.assert_array_equal(exe(x), 2 * x, strict=True)
+    made = next(line for line in exe.report()["plan"].splitlines() if "native_call %" in line)
+    assert made.endswith(f": f32[{rows if access == 'whole' else block}, 6]")
+
+
+@pytest.mark.parametrize(("access", "batch"), [("elements", "N"), ("rows", "N"), ("whole", "")])
+def test_requests_are_joined_where_the_access_says_that_rows_are_independent(
+    access: str, batch: str, tmp_path: Path
+) -> None:
+    exe = onnxc.compile(
+        model("g (float[N, 6] x) => (float[N, 6] y) { y = my.ops.Doubled (x) }"), operators=[doubled(access)]
+    )
+    exe.save(tmp_path / "a.onnxc")
+    assert read_artifact(tmp_path / "a.onnxc").provenance.get("independent_batch", "") == batch

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attribute, Attributes, Op
-from onnxc.compiler.ir.primitive import Anchor, Primitive, define, no_axes
+from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, define
 from onnxc.runtime.errors import UnsupportedError
 
 __all__ = ["ATTRIBUTE", "host_attributes", "host_form", "scalars_of"]
@@ -18,7 +18,15 @@ __all__ = ["ATTRIBUTE", "host_attributes", "host_form", "scalars_of"]
 ATTRIBUTE = "attribute."
 """What the names of a node's attributes begin with among those of the op."""
 
-define(Primitive("native_call", "native", None, no_axes, kernel=Anchor("native_call"), structural=True))
+
+def _axes_of_access(op: Op) -> tuple[AxisLink, ...]:
+    """A unit of its work needs no other: elements along every axis, rows along all but the last, the whole nowhere."""
+    inner = {"elements": 0, "rows": 1}.get(op.text("access"))
+    count = 0 if inner is None else op.results[0].rank - inner
+    return tuple(AxisLink("map", (axis,) * len(op.operands), (axis,) * len(op.results)) for axis in range(count))
+
+
+define(Primitive("native_call", "native", None, _axes_of_access, kernel=Anchor("native_call"), structural=True))
 
 
 def scalars_of(op: Op) -> tuple[int | float, ...]:
