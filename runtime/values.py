@@ -16,6 +16,7 @@ from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.new_sequence import NewSequence
 from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
 
 if TYPE_CHECKING:
@@ -155,12 +156,15 @@ def _own(result: "HostValue", seen: set[int]) -> "HostValue":
         is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))
         return result if is_new else result.copy(order="C")
+    if type(result) is NewSequence and id(result) not in seen:
+        seen.add(id(result))
+        return tuple(result)
     return _own_container(result, seen)
 
 
 def _own_container(result: "HostValue", seen: set[int]) -> "HostValue":
     if isinstance(result, dict):
-        # The maps that classifiers give, thousands at times, hold scalars alone, which cannot change.
+        # The maps of classifiers hold scalars alone, which cannot change.
         if _CHANGING.isdisjoint(map(type, result.values())):
             return result.copy()
         return {key: _own_inside(item, seen) for key, item in result.items()}

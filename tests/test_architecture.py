@@ -34,6 +34,7 @@ ALLOWED = {
     "onnxc.runtime.host": (
         "onnxc.runtime.host",
         "onnxc.runtime.device_value",
+        "onnxc.runtime.new_sequence",
         "onnxc.runtime.errors",
         "onnxc.runtime.sparse_tensor",
     ),

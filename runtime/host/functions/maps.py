@@ -1,6 +1,7 @@
 """Maps, which are dicts: made of the columns of a tensor, and made into tensors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from onnxc.runtime.host.attributes import element_type, integer
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.registry import Attributes
 from onnxc.runtime.host.values import HostValue, MapKey, as_array, as_map, texts
+from onnxc.runtime.new_sequence import NewSequence
 
 # What ONNX Runtime puts where a sparse map of floats has no text.
 NO_TEXT = "0.f"
@@ -17,11 +19,28 @@ NO_TEXT = "0.f"
 @function("zip_map")
 def zip_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: f32[N, k], keys: i64[k] or string[k]  ->  a sequence of N maps from each key to the element of its column"""
-    x, keys = as_array(operands[0]), as_array(operands[1]).tolist()
+    x, keys = as_array(operands[0]), tuple(as_array(operands[1]).tolist())
+    if not keys:
+        return (NewSequence({} for _ in range(len(x))),)
     # Scalars of all rows at once: a view of each row would take longer than its map.
-    scalars, width = list(x.reshape(-1)), len(keys)
-    starts = range(0, len(x) * width, width) if width else (0,) * len(x)
-    return (tuple([dict(zip(keys, scalars[start : start + width], strict=True)) for start in starts]),)
+    columns = [list(column) for column in x.T]
+    if len(keys) > _MOST_WRITTEN:
+        return (NewSequence(dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)),)
+    return (NewSequence(_maps_with(keys)(columns)),)
+
+
+_MOST_WRITTEN = 64
+"""Keys of which the code of a map is written. Of 100 rows of 3 it takes 24 us, and dict(zip(keys, row)) 75 us."""
+
+
+@lru_cache(64)
+def _maps_with(keys: tuple[MapKey, ...]) -> Callable[[Sequence[list[np.generic]]], list[dict[MapKey, HostValue]]]:
+    """A function from the columns of a tensor to a map of each row, with these keys."""
+    values = [f"x{index}" for index in range(len(keys))]
+    entries = ", ".join(f"{key!r}: {value}" for key, value in zip(keys, values, strict=True))
+    source = f"lambda columns: [{{{entries}}} for {', '.join(values)}, in zip(*columns)]"
+    function: Callable[[Sequence[list[np.generic]]], list[dict[MapKey, HostValue]]] = eval(source)
+    return function
 
 
 @function("dense_from_map")

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+import onnxc
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.host.functions import FUNCTIONS
+from onnxc.runtime.values import own_values
 from tests.operators.host_models import TARGETS, run_ml, texts
 from tests.support.arrays import assert_same
+from tests.support.models import model_from_text
 
 X = np.array([[0.25, 0.75], [1, 0]], np.float32)
 
@@ -83,3 +86,35 @@ def test_dict_vectorizer(target: str, x: dict[object, object], vocabulary: list[
 def test_dict_vectorizer_needs_a_vocabulary_of_its_keys() -> None:
     with pytest.raises(DiagnosedModelError, match="of the other kind"):
         run_ml("DictVectorizer", {"X": {3: np.float32(1)}}, string_vocabulary=["a"])
+
+
+@pytest.mark.parametrize("count", [1, 64, 65, 300])
+def test_zip_map_of_any_number_of_columns(count: int) -> None:
+    keys = np.array([f'it\'s "{index}"\n{{}}\\' for index in range(count)], object)
+    x = np.arange(2 * count, dtype=np.float32).reshape(2, count)
+    (maps,) = FUNCTIONS["zip_map"]([x, keys], {})
+    assert maps == tuple({key: row[index] for index, key in enumerate(keys)} for row in x)
+    assert {type(value) for value in maps[1].values()} == {np.float32}
+
+
+@pytest.mark.parametrize("count", [3, 70])
+def test_the_last_of_equal_keys_counts(count: int) -> None:
+    x = np.arange(count, dtype=np.float32)[None]
+    (maps,) = FUNCTIONS["zip_map"]([x, np.zeros(count, np.int64)], {})
+    assert maps == ({0: count - 1},)
+
+
+def test_maps_that_go_out_twice_share_nothing() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+    g (float[N, 2] x) => (seq(map(int64, float)) a, seq(map(int64, float)) b) {
+        a = ai.onnx.ml.ZipMap <classlabels_int64s = [1, 2]> (x)
+        b = ai.onnx.ml.ZipMap <classlabels_int64s = [1, 2]> (x)
+    }"""
+    made = FUNCTIONS["zip_map"]([np.ones((2, 2), np.float32), np.array([1, 2])], {})
+    for first, second in (onnxc.compile(model_from_text(text))(np.ones((2, 2), np.float32)), own_values(made * 2, ())):
+        assert (type(first), type(second)) == (tuple, tuple)
+        first[0][1] = 7
+        assert first == ({1: 7, 2: 1}, {1: 1, 2: 1})
+        assert second == ({1: 1, 2: 1},) * 2
+    assert own_values(made, made)[0] is not made[0]
+    assert own_values(made, made)[0][1] is not made[0][1]
