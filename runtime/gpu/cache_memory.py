@@ -45,7 +45,7 @@ class DeviceCacheMemory(CacheMemory):
         self.arrays, self._spare = arrays, None
 
     def _reorder(self, rows: np.ndarray, used: int) -> None:
-        # Whole sequences, of which each is one copy, and of which at least half is in use from the second growth on.
+        # Whole sequences, each of which is one copy: the rows in use would be one for each head.
         moving = [(k, row) for k, row in enumerate(rows.tolist()) if k != row]
         if not moving or not used:
             return
