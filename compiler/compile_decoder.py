@@ -29,28 +29,30 @@ __all__ = ["decoder_artifact", "plan_decoder"]
 SAMPLER = "sampler.onnxtxt"
 
 
-def decoder_artifact(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
+def decoder_artifact(
+    source: ModelSource | LoadedModel, options: CompileOptions, end: BackEnd | None = None
+) -> Artifact:
     """The artifact of a decoder: its program, what its inputs are for, and the sampler.
 
-    Raises ModelError, UnsupportedError, InputError.
+    end: the back end to take, None for that of the options. Raises ModelError, UnsupportedError, InputError.
     """
-    end, checked = back_end(_for_cpu(options)), _checked(source, options)
+    end, checked = end or _back_end(options), _checked(source, options)
     plan, description = _planned(checked, options, end)
     with limited_to(options.limits):
         artifact = with_provenance(end.emit(plan), checked, options, end)
-    return with_decoder(artifact, description, _sampler(options))
+    return with_decoder(artifact, description, _sampler(options, end))
 
 
 def plan_decoder(source: ModelSource, options: CompileOptions) -> tuple[KernelPlan, Description]:
     """The plan of a decoder whose caches stay in place, and what its inputs are for."""
-    return _planned(_checked(source, options), options, back_end(_for_cpu(options)))
+    return _planned(_checked(source, options), options, _back_end(options))
 
 
-def _for_cpu(options: CompileOptions) -> CompileOptions:
-    if options.target.kind != "cpu":
-        message = f"decoders are for a CPU, the target is {options.target}"
+def _back_end(options: CompileOptions) -> BackEnd:
+    if options.target.kind not in ("cpu", "cuda"):
+        message = f"decoders are for a CPU or a GPU, the target is {options.target}"
         raise UnsupportedError(message, code="unsupported-decoder-target")
-    return options
+    return back_end(options)
 
 
 def _checked(source: ModelSource | LoadedModel, options: CompileOptions) -> CheckedModel:
@@ -99,8 +101,8 @@ def _expected_caches(function: Function) -> tuple[Cache, ...]:
     raise InputError(message, code="decoder-cache")
 
 
-def _sampler(options: CompileOptions) -> Artifact:
-    """What picks tokens, compiled for the same processor."""
+def _sampler(options: CompileOptions, end: BackEnd) -> Artifact:
+    """What picks tokens, compiled for the processor that runs the decoder, or launches its kernels."""
     text = files("onnxc.compiler.decoding").joinpath(SAMPLER).read_text()
-    own = CompileOptions(options.target, threads=options.threads, cache=options.cache)
+    own = CompileOptions(end.host, threads=options.threads, cache=options.cache)
     return compile_model(model_of_text(text, "onnxtxt"), own)

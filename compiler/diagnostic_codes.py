@@ -491,7 +491,7 @@ DECODING: Rows = {
         "onnxc.compile_decoder",
     ),
     "decoder-roles": ("the model has no tokens or no logits, or several that could be", "onnxc.compile_decoder"),
-    "unsupported-decoder-target": ("decoders are for CPUs", "onnxc.compile_decoder, target"),
+    "unsupported-decoder-target": ("decoders are for CPUs and GPUs", "onnxc.compile_decoder, target"),
     "unsupported-decoder-cache": ("a cache has a size that nobody says", "onnxc.compile_decoder"),
     "decoder-file": ("the file holds a decoder, whose calls write into what they are passed", "onnxc.load"),
     "decoder-damaged": ("what a file says of its decoder does not fit its program", "onnxc.load_decoder"),

@@ -31,8 +31,8 @@ def compile_decoder(
 
     New rows are written into the memory of the cache, which a session keeps; nothing is copied but when it grows
     (docs/decoding.md).
-    target: "cpu", or another processor, "cpu:x86-64-v3". max_length: the most tokens of a sequence; None means as many
-    as the model has positions for, where it says.
+    target: "cpu", another processor, "cpu:x86-64-v3", or a GPU, "cuda:sm_90"; "cuda" is the one here. max_length: the
+    most tokens of a sequence; None means as many as the model has positions for, where it says.
     dims, precision, threads, cache, limits, operators, allow_links, opset: as for `compile`.
 
     Raises ModelError, UnsupportedError, InputError.
@@ -49,7 +49,7 @@ def compile_decoder(
         opset=opset,
     )
     compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
-    make_decoder = importlib.import_module("onnxc.runtime.decoding.load_decoder").make_decoder
+    make_decoder = importlib.import_module("onnxc.runtime.decoding.load_decoder").make_compiled_decoder
     decoder: Decoder = make_decoder(compiled_artifact(model, options, "decoder"), options.threads, max_length)
     return decoder
 
@@ -59,14 +59,15 @@ def load_decoder(
     weights: Literal["mapped", "resident"] = "mapped",
     threads: int | None = None,
     max_length: int | None = None,
+    device: int = 0,
 ) -> "Decoder":
     """The decoder that `Decoder.save` wrote; no compiler is needed.
 
-    weights, threads: as for `load`. max_length: as for `compile_decoder`.
+    weights, threads, device: as for `load`. max_length: as for `compile_decoder`.
 
     Raises DeviceError where the file is damaged or made for another machine, InputError where there is none, or it
     holds no decoder.
     """
     load_file = importlib.import_module("onnxc.runtime.decoding.load_decoder").load_decoder
-    decoder: Decoder = load_file(path, weights, threads, max_length)
+    decoder: Decoder = load_file(path, weights, threads, max_length, device)
     return decoder

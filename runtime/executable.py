@@ -235,6 +235,13 @@ class Executable:
             return self._run_by_name(inputs, out, seed, stream)
         return self._run_listed(inputs, out)
 
+    def run_to_host(self, inputs: Mapping[str, object]) -> dict[str, "SlotValue"]:
+        """The outputs by name in the memory of the host, wherever the inputs by name lie.
+
+        Raises as `run` does.
+        """
+        return self._run_by_name(inputs)
+
     def _run_listed(self, names: object, feeds: Mapping[str, object]) -> list["SlotValue"]:
         """The outputs that are named, all for None."""
         if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):

@@ -9,6 +9,7 @@ import numpy as np
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.artifact import Artifact, write_artifact
 from onnxc.runtime.decoding.arguments import as_integer, as_integers, expect_tokens
+from onnxc.runtime.decoding.cache_memory import MakeCacheMemory
 from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.decoding.sampling import Sampler, SamplingOptions
 from onnxc.runtime.decoding.session import Session
@@ -34,11 +35,12 @@ class Decoder:
         executable: Executable,
         sampler: Executable,
         description: Description,
+        make_memory: MakeCacheMemory,
         artifact: Artifact,
         max_length: int | None = None,
     ) -> None:
         self._executable, self._sampler, self._description = executable, sampler, description
-        self._artifact = artifact
+        self._make_memory, self._artifact = make_memory, artifact
         limits = (None if max_length is None else as_integer("max_length", max_length, 1), description.longest)
         self._max_length = min((limit for limit in limits if limit is not None), default=None)
 
@@ -69,7 +71,9 @@ class Decoder:
         """
         batch_size, room = as_integer("batch", batch, 1), as_integer("capacity", capacity, 0)
         given = {} if inputs is None else inputs
-        return Session(self._executable, self._description, batch_size, room, self._max_length, given)
+        return Session(
+            self._executable, self._description, self._make_memory, batch_size, room, self._max_length, given
+        )
 
     def sampler(
         self,

@@ -7,7 +7,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.decoding.arguments import as_integer, as_integers, expect_tokens
-from onnxc.runtime.decoding.cache_memory import CacheMemory
+from onnxc.runtime.decoding.cache_memory import CacheMemory, MakeCacheMemory
 from onnxc.runtime.decoding.description import Description
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
@@ -27,6 +27,7 @@ class Session:
         self,
         executable: Executable,
         description: Description,
+        make_memory: MakeCacheMemory,
         batch: int,
         capacity: int,
         longest: int | None,
@@ -37,7 +38,7 @@ class Session:
         infos = {info.name: info for info in executable.inputs}
         self._infos, self._inputs = infos, _other_inputs(description, inputs)
         caches = [infos[name] for name in description.caches]
-        self._memory = CacheMemory(caches, description.caches, batch, capacity)
+        self._memory: CacheMemory = make_memory(caches, description.caches, batch, capacity)
         # Which of the tokens count.
         self._mask = np.zeros((batch, 0), bool)
         self._lock = Lock()
@@ -103,8 +104,8 @@ class Session:
         masked = np.concatenate((self._mask, self._mask_of(mask, count)), axis=1)
         self._memory.reserve(total, self._length, self._longest)
         values = self._made_inputs(tokens, masked)
-        values |= zip(self._description.caches, self._memory.arrays, strict=True)
-        outputs = self._executable.run({name: values[name] for name in self._infos})
+        values |= zip(self._description.caches, self._memory.values, strict=True)
+        outputs = self._executable.run_to_host({name: values[name] for name in self._infos})
         logits = outputs[self._description.logits]
         assert isinstance(logits, np.ndarray), logits
         self._length, self._mask = total, masked

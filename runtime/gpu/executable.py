@@ -9,6 +9,7 @@ from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, copy_into, expect_outputs
 from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.exchange import import_output, import_tensor, resident_arrays
 from onnxc.runtime.gpu.wanted import Residency, Wanted
@@ -48,6 +49,18 @@ class DeviceExecutable(Executable):
         """The device that the model is on, for people."""
         return str(self._device_engine.device)
 
+    @property
+    def cuda(self) -> Device:
+        """The same as it is opened."""
+        return self._device_engine.device
+
+    def run_to_host(self, inputs: Mapping[str, object]) -> dict[str, "SlotValue"]:
+        try:
+            outputs = self._call(self._signature.by_name(inputs), {}, None, usual=Residency.HOST)
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
+        return dict(zip(self._output_names, outputs, strict=True))
+
     def _run_by_name(
         self,
         inputs: object,
@@ -69,11 +82,17 @@ class DeviceExecutable(Executable):
         return self._call(inputs, {}, None)
 
     def _call(
-        self, inputs: Sequence[object], out: Mapping[str, object], stream: int | None, seed: int | None = None
+        self,
+        inputs: Sequence[object],
+        out: Mapping[str, object],
+        stream: int | None,
+        seed: int | None = None,
+        usual: Residency | None = None,
     ) -> list["SlotValue"]:
+        """The outputs; those that are not in `out` lie where `usual` says, None for where an input lies."""
         engine, defaults = self._device_engine, self._signature.with_seed(seed, self._defaults)
         # The random state of a call comes from the host.
-        may_be_resident = engine.runs_resident and not out and not self._signature.draws
+        may_be_resident = engine.runs_resident and usual is None and not out and not self._signature.draws
         with engine.call(stream) as call:
             arrays = resident_arrays(inputs, self._expected, call) if may_be_resident else None
             if arrays:
@@ -85,14 +104,14 @@ class DeviceExecutable(Executable):
                 defaults,
             )
             sizes = self._sizes_of(values)
-            wanted = self._wanted(values, out, call)
+            wanted = self._wanted(out, usual or _residency_of(values), call)
             results = engine.run_in(call, values, sizes, wanted)
         return [
             self._given(name, out[name], result) if name in out else result
             for name, result in zip(self._output_names, results, strict=True)
         ]
 
-    def _wanted(self, values: Sequence["SlotValue"], out: Mapping[str, object], call: Call) -> list[Wanted]:
+    def _wanted(self, out: Mapping[str, object], usual: Residency, call: Call) -> list[Wanted]:
         """Where each output is to lie."""
         given: dict[str, Wanted] = {}
         for name, array in out.items():
@@ -101,7 +120,6 @@ class DeviceExecutable(Executable):
             if info.dtype is not None:
                 on_device = import_output(array, info.dtype, f'out "{name}"', info.text, call)
             given[name] = self._expect_output(name, array) if on_device is None else on_device
-        usual = Residency.DEVICE if any(isinstance(value, DeviceArray) for value in values) else Residency.HOST
         return [given.get(name, usual) for name in self._output_names]
 
     def _given(self, name: str, array: object, result: "SlotValue") -> "SlotValue":
@@ -111,3 +129,8 @@ class DeviceExecutable(Executable):
         if array is not result:
             copy_into(array, result, name)
         return array
+
+
+def _residency_of(values: Sequence["SlotValue"]) -> Residency:
+    """Where outputs lie if nobody says where: on the device if an input is there."""
+    return Residency.DEVICE if any(isinstance(value, DeviceArray) for value in values) else Residency.HOST

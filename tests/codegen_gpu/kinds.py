@@ -103,6 +103,15 @@ def _windows(ir: Builder, x: Value, w: Value, residual: Value) -> Value:
     return ir.reshape(image, (batch, 3136, 96))
 
 
+def _growing_cache(ir: Builder, memory: Value, new: Value, length: Value) -> Value:
+    """The rows in use of a cache, new ones behind them, and the rest of the memory."""
+    used, capacity = length.shape[0], memory.shape[2]
+    behind = used + new.shape[2]
+    return ir.concatenate(
+        [ir.slice_axis(memory, 2, 0, used), new, ir.slice_axis(memory, 2, behind, capacity - behind)], 2
+    )
+
+
 KINDS: Mapping[str, Kind] = {
     "pointwise": Kind(("T[4096, 256]", "T[4096, 256]"), _chain, ("LDG.E.128", "STG.E.128")),
     "pointwise_symbolic": Kind(("T[N]", "T[N]"), _chain, ("LDG.E.128", "STG.E.128")),
@@ -112,6 +121,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "gather": Kind(("T[1000, 256]", "i64[N]"), lambda ir, x, i: ir.gather(x, i, 0)),
     "concatenate": Kind(("T[64, 96]", "T[64, 160]"), lambda ir, x, y: ir.concatenate([x, y], 1)),
+    "concatenate_cache": Kind(("T[B, 8, C, 64]", "T[B, 8, S, 64]", "u8[P, 0]"), _growing_cache, dtypes=("bf16",)),
     "softmax": Kind(("T[N, 1024]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),
     "softmax_long": Kind(("T[N, M]",), lambda ir, x: ir.softmax(x, 1), ("MUFU.EX2",)),
     "layer_norm": Kind(("T[N, 768]", "T[768]", "T[768]"), lambda ir, x, s, b: ir.layer_norm(x, s, b, 1, 1e-5)),

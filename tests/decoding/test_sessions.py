@@ -64,11 +64,11 @@ def test_sessions_of_one_decoder_know_nothing_of_each_other(sums: Decoder) -> No
 
 def test_new_rows_are_written_into_the_memory_that_the_cache_has(sums: Decoder) -> None:
     session = sums.session(capacity=8)
-    (memory,) = session._memory.arrays
+    (memory,) = session._memory.values
     memory[:] = -1
     for token in (3, 0):
         session.feed([token])
-    assert session._memory.arrays[0] is memory
+    assert session._memory.values[0] is memory
     assert memory.tolist() == [[[2, 0], [0, 1], *[[-1, -1]] * 6]]
     assert session.cache_bytes == 8 * 2 * 4
 

@@ -8,19 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from benchmarks.gpu.emitted import emitted
+from benchmarks.gpu.emitted import emitted, emitted_decoder
 from onnxc.backend import Prepared
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.compiler.options import CompileOptions, ModelSource, make_options
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.decoding.decoder import Decoder
+from onnxc.runtime.decoding.load_decoder import make_decoder
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_executable
 from tests.support.fake_driver import FakeDriver, Launched
 from tests.support.triton_interpreter import execute
 
-__all__ = ["FakeRun", "compile_for_fake", "fake_kernels", "interpret_launch", "prepare"]
+__all__ = [
+    "FakeDecoder", "FakeRun", "compile_for_fake", "decoder_on_fake", "fake_kernels", "interpret_launch", "prepare",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,22 @@ def run_on_fake(model: ModelSource, options: CompileOptions) -> FakeRun:
     driver = FakeDriver(artifact.device, interpret_launch, memory_bytes=4 << 30)
     executable = make_executable(artifact, driver=driver.driver, compilations=1)
     return FakeRun(executable, artifact, plans[0], driver)
+
+
+@dataclass(frozen=True, eq=False)
+class FakeDecoder:
+    """A decoder on a fake device."""
+
+    decoder: Decoder
+    artifact: Artifact
+    driver: FakeDriver
+
+
+def decoder_on_fake(model: ModelSource, target: str = "cuda:sm_90", precision: str = "fp32") -> FakeDecoder:
+    """The decoder of a model, with its caches in the memory of a fake device."""
+    artifact = emitted_decoder(model, make_options(target, precision=precision, cache=False), fake_kernels)
+    driver = FakeDriver(artifact.device, interpret_launch, memory_bytes=4 << 30)
+    return FakeDecoder(make_decoder(artifact, 1, driver=driver.driver), artifact, driver)
 
 
 def fake_kernels(sources: Sequence[KernelSource]) -> list[DeviceKernel]:

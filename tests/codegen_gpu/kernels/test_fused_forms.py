@@ -180,3 +180,17 @@ def test_turned_matrices_are_written_by_one_launch() -> None:
     assert device.kernels() == ["pointwise"]
     for size in (0, 1, 37):
         device.check(sample(F32, size, 40), sample(F32, size, 40, seed=1), bound=1e-5)
+
+
+@pytest.mark.parametrize(("used", "new", "capacity"), [(3, 2, 9), (0, 4, 4), (5, 0, 8), (300, 1, 700)])
+def test_what_would_stay_in_a_cache_is_copied_where_the_result_is_elsewhere(used: int, new: int, capacity: int) -> None:
+    def build(ir: Builder, memory: Value, rows: Value, length: Value) -> Value:
+        before, size = length.shape[0], memory.shape[1]
+        behind = before + rows.shape[1]
+        left, right = ir.slice_axis(memory, 1, 0, before), ir.slice_axis(memory, 1, behind, size - behind)
+        return ir.concatenate([left, rows, right], 1)
+
+    device = Device(make(["f32[B, C, 5]", "f32[B, S, 5]", "u8[P, 0]"], build))
+    assert device.kernels() == ["concatenate"]
+    memory, rows = sample(F32, 2, capacity, 5), sample(F32, 2, new, 5)
+    device.check(memory, rows, np.empty((used, 0), np.uint8), bound=0)
