@@ -36,8 +36,11 @@ __all__ = [
     "worst_error",
 ]
 
-SIZES: Mapping[str, int] = {"N": 37, "M": 3000, "B": 2, "S": 65, "T": 129, "U": 50, "P": 70, "L": 3}
-"""What symbols are: sizes that fill no tile. L is few steps: errors of a loop grow until any value would be right."""
+SIZES: Mapping[str, int] = {"N": 37, "M": 3000, "B": 2, "S": 65, "T": 129, "U": 50, "P": 70, "C": 150, "L": 3}
+"""What symbols are: sizes that fill no tile. L is few steps: errors of a loop grow until any value would be right.
+
+C, of a cache, has room for P and S rows.
+"""
 
 TINY_KINDS = ("pointwise_symbolic", "softmax", "arg_reduce", "contraction_simple")
 TINY_SIZES = {**SIZES, "N": 3}
