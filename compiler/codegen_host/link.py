@@ -27,12 +27,6 @@ _LIBM = frozenset(stem + suffix for stem in _LIBM_STEMS for suffix in ("", "f"))
 # The first two are what the heap of a call is made of (codegen_host/heap.py).
 _LIBC = frozenset({"aligned_alloc", "free", "bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
 
-
-def is_library_function(name: str) -> bool:
-    """Whether images may call a function of this name that they do not define."""
-    return name in _LIBM or name in _LIBC
-
-
 # A symbol wherever it is named: (object, index of its definition there), or (-1, index among the imports).
 _SymbolKey = tuple[int, int]
 

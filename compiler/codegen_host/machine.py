@@ -2,9 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -46,21 +44,6 @@ def _fulfil(result: Future[bytes], ir_text: str, target: Target, pipeline: int |
     finally:
         # Else the traceback is in a cycle, and what it holds of LLVM ends in any order, in which LLVM does not survive.
         del result
-
-
-@contextmanager
-def parsed(ir_text: str) -> Iterator[llvm.ModuleRef]:
-    """A module that somebody else wrote, verified. Raises RuntimeError for what LLVM refuses.
-
-    It is closed at the end, whatever holds it: its context must not end before.
-    """
-    with _LLVM:
-        module = llvm.parse_assembly(ir_text, context=llvm.create_context())
-        try:
-            module.verify()
-            yield module
-        finally:
-            module.close()
 
 
 def optimized(module: llvm.ModuleRef, target: Target) -> str:

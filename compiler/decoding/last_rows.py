@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Attribute, Block, Function, Op, Value
+from onnxc.compiler.ir.op_facts import declared_types
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
@@ -54,12 +55,13 @@ class _LastRows:
         pairs = zip(op.operands, axes, strict=True)
         operands = [value if axis is None else self.row(value, axis) for value, axis in pairs]
         attributes = dict(op.attributes)
+        shape = list(op.result.shape)
+        shape[SEQUENCE] = 1
         if op.name == "broadcast":
-            shape = list(op.dims("shape"))
-            shape[SEQUENCE] = 1
             attributes["shape"] = tuple(shape)
         with self.build.at(op.location):
-            (self.rows[op.result],) = self.build.op(op.name, operands, attributes)
+            types = declared_types(op, [shape])
+            (self.rows[op.result],) = self.build.op(op.name, operands, attributes, (), types)
 
     def row(self, value: Value, axis: int) -> Value:
         """The last row of a value: made as such, or taken from all."""

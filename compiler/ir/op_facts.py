@@ -1,8 +1,11 @@
 """Facts about one op, from those of its primitive and of the ops in its blocks."""
 
+from collections.abc import Sequence
+
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.types import type_symbols
+from onnxc.compiler.ir.types import TensorType, type_symbols
 
 
 def capture_count(op: Op) -> int:
@@ -45,3 +48,10 @@ def bound_symbols(op: Op) -> tuple[str, ...]:
         return ()
     types = op.result_types if primitive is None or primitive.type_rule is None else ()
     return (*named_symbols(op), *(name for type in types for name in sorted(type_symbols(type))))
+
+
+def declared_types(op: Op, shapes: Sequence[Sequence[Dim]]) -> tuple[TensorType, ...] | None:
+    """What to state of the results of an op like this one, of other shapes; None where its type rule says it."""
+    if PRIMITIVES[op.name].type_rule is not None:
+        return None
+    return tuple(TensorType(result.dtype, tuple(shape)) for result, shape in zip(op.results, shapes, strict=True))

@@ -79,12 +79,14 @@ class AxisLink:
     `map`: computing on slices of the operands and joining the results equals computing on the whole. `reduce`: the
     results of slices are combined by `combine` instead. `window` and `gather`: a result element depends on several,
     or on data-chosen, elements of the operand axis. An operand or result that does not have the axis has None.
+    is_even: slices must all be of one size, none filled up with elements that stand for nothing.
     """
 
     kind: Literal["map", "reduce", "window", "gather"]
     operands: tuple[int | None, ...]
     results: tuple[int | None, ...]
     combine: str = ""
+    is_even: bool = False
 
 
 TypeRule = Callable[[Sequence[Type], Attributes, Sequence[Block]], tuple[Type, ...]]

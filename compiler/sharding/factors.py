@@ -56,10 +56,8 @@ def factors_of(op: Op) -> tuple[Factor, ...]:
     if op.blocks or not all(map(has_axes, (*op.operands, *op.results))):
         return ()
     links = PRIMITIVES[op.name].axes_rule(op)
-    # Nobody knows what code of callers does with elements that stand for none, behind the end of a short block.
-    is_even = op.name == "native_call"
     kept = [link for link in links if link.kind in ("map", "reduce")]
-    factors = [Factor(link.operands, link.results, link.combine, is_even) for link in kept]
+    factors = [Factor(link.operands, link.results, link.combine, link.is_even) for link in kept]
     if op.name == "reshape":
         factors += _leading_factors(op, {factor.operands[0] for factor in factors})
     if op.name == "attention":

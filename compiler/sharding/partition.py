@@ -15,6 +15,7 @@ from onnxc.compiler.ir.capture import close_blocks
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Attribute, Block, Function, Module, Op, Parameter, Value, walk
+from onnxc.compiler.ir.op_facts import declared_types
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import symbols_in_use
@@ -197,10 +198,8 @@ class _Partitioner:
         operands = [self._operand(op, index, made, partial) for index in range(len(op.operands))]
         targets = [self._made_sharding(op, index, made, partial) for index in range(len(op.results))]
         shapes = [local_shape(result.shape, s, self.mesh) for result, s in zip(op.results, targets, strict=True)]
-        types = None
-        if PRIMITIVES[op.name].type_rule is None:
-            types = [TensorType(result.dtype, shape) for result, shape in zip(op.results, shapes, strict=True)]
-        results = self.build.op(op.name, operands, _localized(op.attributes, shapes[0]), (), types)
+        attributes, types = _localized(op.attributes, shapes[0]), declared_types(op, shapes)
+        results = self.build.op(op.name, operands, attributes, (), types)
         for result, value, shape, sharding in zip(op.results, results, shapes, targets, strict=True):
             self._hold(result, self.build.with_shape(value, shape), sharding)
 

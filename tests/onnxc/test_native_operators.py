@@ -9,38 +9,52 @@ import pytest
 from onnx import ModelProto
 
 import onnxc
+from onnxc.compiler.c_library import c_library, write_files
 from onnxc.compiler.frontend.custom.face import OperatorCall, ResultType
 from onnxc.compiler.frontend.custom.operators import CustomOperator
+from onnxc.compiler.options import make_options
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import read_artifact
+from tests.decoding.models import summing
 from tests.sharding.annotated import CONFIG, annotate
 from tests.support import host_functions
+from tests.support.c_library import CModel
 from tests.support.models import model_from_text
 
-AFFINE = """
-define void @affine(ptr %x, ptr %y, i64 %count, double %scale, i64 %bias) {
-entry:
-  %factor = fptrunc double %scale to float
-  %added = sitofp i64 %bias to float
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%next, %body]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %end
-body:
-  %from = getelementptr float, ptr %x, i64 %i
-  %v = load float, ptr %from
-  %scaled = fmul float %v, %factor
-  %sum = fadd float %scaled, %added
-  %to = getelementptr float, ptr %y, i64 %i
-  store float %sum, ptr %to
-  %next = add i64 %i, 1
-  br label %head
-end:
-  ret void
-}
-"""
+
+def looped(head: str, body: str, before: str = "") -> str:
+    """A function that does `body` for every %i below %n."""
+    return f"""
+    define {head} {{
+    entry:
+      {before}
+      br label %head
+    head:
+      %i = phi i64 [0, %entry], [%next, %body]
+      %more = icmp slt i64 %i, %n
+      br i1 %more, label %body, label %end
+    body:
+      {body}
+      %next = add i64 %i, 1
+      br label %head
+    end:
+      ret void
+    }}
+    """
+
+
+AFFINE_HEAD = "void @affine(ptr %x, ptr %y, i64 %n, double %scale, i64 %bias)"
+AFFINE = looped(
+    AFFINE_HEAD,
+    """%from = getelementptr float, ptr %x, i64 %i
+      %v = load float, ptr %from
+      %scaled = fmul float %v, %factor
+      %sum = fadd float %scaled, %added
+      %to = getelementptr float, ptr %y, i64 %i
+      store float %sum, ptr %to""",
+    "%factor = fptrunc double %scale to float  %added = sitofp i64 %bias to float",
+)
 """y = scale x + bias, element by element."""
 
 EXTREMES = """
@@ -81,40 +95,31 @@ declare double @llvm.minnum.f64(double, double)
 """
 """The least and the last element of each row."""
 
-TURNED = """
-@weights = private unnamed_addr constant [2 x i64] [i64 1, i64 10]
+WEIGHTED = """
+@weights = constant [2 x i64] [i64 1, i64 10]
 define internal i64 @weighted(i64 %v, i64 %axis) {
   %at = getelementptr [2 x i64], ptr @weights, i64 0, i64 %axis
   %w = load i64, ptr %at
   %r = mul i64 %v, %w
   ret i64 %r
 }
-define void @turned(ptr %x, ptr %offset, ptr %y, i64 %rows, i64 %columns, i64 %c, i64 %r) {
-entry:
-  %o = load i64, ptr %offset
-  %ten = call i64 @weighted(i64 %o, i64 1)
-  %count = mul i64 %rows, %columns
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%next, %body]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %end
-body:
-  %row = sdiv i64 %i, %columns
-  %column = srem i64 %i, %columns
-  %from = getelementptr i64, ptr %x, i64 %i
-  %v = load i64, ptr %from
-  %sum = add i64 %v, %ten
-  %first = mul i64 %column, %rows
-  %at = add i64 %first, %row
-  %to = getelementptr i64, ptr %y, i64 %at
-  store i64 %sum, ptr %to
-  %next = add i64 %i, 1
-  br label %head
-end:
-  ret void
-}
 """
+
+TURNED = WEIGHTED + looped(
+    "void @turned(ptr %x, ptr %offset, ptr %y, i64 %rows, i64 %columns, i64 %c, i64 %r)",
+    """%row = sdiv i64 %i, %columns
+      %column = srem i64 %i, %columns
+      %from = getelementptr i64, ptr %x, i64 %i
+      %v = load i64, ptr %from
+      %sum = add i64 %v, %ten
+      %first = mul i64 %column, %rows
+      %at = add i64 %first, %row
+      %to = getelementptr i64, ptr %y, i64 %at
+      store i64 %sum, ptr %to""",
+    """%o = load i64, ptr %offset
+      %ten = call i64 @weighted(i64 %o, i64 1)
+      %n = mul i64 %rows, %columns""",
+)
 """The transpose of x, plus ten times the offset."""
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "my.ops" : 1]>\n'
@@ -224,6 +229,23 @@ def test_a_loop_with_such_an_operator_is_native() -> None:
     assert exe.report()["host_steps"] == []
 
 
+@pytest.mark.parametrize("access", ["elements", "rows", "whole"])
+def test_a_decoder_computes_the_last_row_of_such_an_operator(access: str) -> None:
+    """Alone where elements or rows are independent, else with all others."""
+    sizes = {"elements": "", "rows": ", i64 %c, i64 %d", "whole": ", i64 %s, i64 %c, i64 %d, i64 %e, i64 %f"}[access]
+    head = f"void @affine(ptr %x, ptr %y, i64 %r{sizes}, double %scale, i64 %bias)"
+    units = {"elements": "%n = add i64 %r, 0", "rows": "%n = mul i64 %r, %c"}
+    counted = units.get(access, "%m = mul i64 %r, %s  %n = mul i64 %m, %c")
+    code = AFFINE.replace(AFFINE_HEAD, head).replace("entry:", f"entry:\n {counted}")
+    text = summing().replace('["" : 21]', '["" : 21, "my.ops" : 1]')
+    text = text.replace("logits = MatMul (row, head)", "h = MatMul (row, head) logits = my.ops.Affine (h)")
+    plain, own = (
+        onnxc.compile_decoder(model_from_text(each), operators=[affine(code, access=access)])
+        for each in (summing(), text)
+    )
+    np.testing.assert_array_equal(own.session().feed([0, 1]), 2 * plain.session().feed([0, 1]) - 1, strict=True)
+
+
 def test_an_artifact_needs_no_operator(tmp_path: Path) -> None:
     exe, x = compiled("g (float[A] x) => (float[A] y) { y = my.ops.Affine (x) }"), floats(9)
     exe.save(tmp_path / "a.onnxc")
@@ -231,6 +253,15 @@ def test_an_artifact_needs_no_operator(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again(x), 2 * x - 1)
     compiled("g (float[A] x) => (float[A] y) { y = my.ops.Affine (x) }").save(tmp_path / "b.onnxc")
     assert (tmp_path / "a.onnxc").read_bytes() == (tmp_path / "b.onnxc").read_bytes()
+
+
+def test_a_c_library_has_the_code_in_it(tmp_path: Path) -> None:
+    source = model("g (float[N] x) => (float[N] y) { y = my.ops.Affine <scale = 0.5> (x) }").SerializeToString()
+    write_files(c_library(source, make_options("cpu", operators=[affine()]), "m"), tmp_path)
+    library, x = CModel(tmp_path, [(np.float32, 1)]), floats(5)
+    (result,) = library.run(x)
+    np.testing.assert_array_equal(result, x * np.float32(0.5) - 1)
+    library.close()
 
 
 def test_where_the_code_is_not_for_the_target_the_function_on_the_host_stands_in() -> None:
@@ -246,20 +277,32 @@ def test_where_the_code_is_not_for_the_target_the_function_on_the_host_stands_in
         assert problem.value.code == "no-native-kernel"
 
 
+ALIAS = "@another = alias void (ptr, ptr, i64, double, i64), ptr @affine"
+
 REFUSED = {
     "no IR": ("define nonsense", "LLVM refuses it"),
     "another signature": (
         AFFINE.replace(", double %scale, i64 %bias", ", i64 %bias, double %scale"),
         "is void @affine(ptr, ptr, i64, i64, double), expected void @affine(ptr, ptr, i64, double, i64)",
     ),
+    "any number of arguments": (AFFINE.replace("i64 %bias)", "i64 %bias, ...)"), "(ptr, ptr, i64, double, i64, ...)"),
     "a result": (AFFINE.replace("void @", "i64 @").replace("ret void", "ret i64 0"), "expected void @affine(ptr, ptr"),
+    "another way to be called": (AFFINE.replace("define", "define fastcc"), "is fastcc, expected"),
+    "another way to be linked": (AFFINE.replace("define", "define linkonce_odr"), "is linkonce_odr, expected"),
+    "another way to be passed": (AFFINE.replace("(ptr %x", "(ptr byval(i64) %x"), "is byval, expected"),
     "no function": ("@a = constant i32 1", "has none"),
     "two functions": (AFFINE + "define void @other() { ret void }", "has @affine, @other"),
+    "another name for it": (AFFINE + ALIAS, "has @another beside its function"),
     "a variable": (AFFINE + "@state = internal global i64 0", "@state is a variable"),
-    "assembly": (AFFINE + 'module asm "nop"', "assembly outside of functions"),
+    "a variable of others": (AFFINE + "@environ = external global ptr", "@environ is a variable"),
+    "assembly": (AFFINE + '  module asm "nop"', "assembly outside of functions"),
     "a function of nobody": (
-        AFFINE.replace("  ret void", "  call void @getenv(ptr %x)\n  ret void") + "declare void @getenv(ptr)",
-        "it calls getenv",
+        AFFINE.replace("ret void", "call void @getenv(ptr %x) ret void") + "declare void @getenv(ptr)",
+        "only libm, memcpy and its like are there: undefined symbols: getenv",
+    ),
+    "what ends LLVM": (
+        AFFINE.replace("ret void", 'call void asm sideeffect "nop", ""() ret void'),
+        "was ended by signal",
     ),
 }
 
@@ -302,6 +345,57 @@ def test_shapes_that_do_not_suit_the_access_are_refused_at_the_node(
     assert finding.location is not None
 
 
+COPIED = """
+define void @copied(ptr %x, ptr %y, i64 %n, i64 %size) {
+  %bytes = mul i64 %n, %size
+  call void @llvm.memcpy.p0.p0.i64(ptr %y, ptr %x, i64 %bytes, i1 false)
+  ret void
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
+
+def copied() -> CustomOperator:
+    named = {"inputs": ["x"], "outputs": ["y"], "attributes": {"size": "int"}}
+    return onnxc.custom_operator("Copied", "my.ops", native=COPIED, access="elements", types=like_input, **named)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("bool", 1), ("uint4", 1), ("float8e4m3fn", 1), ("float16", 2), ("bfloat16", 2), ("complex64", 8)],
+)
+def test_elements_of_any_type_of_numbers_lie_as_in_numpy(name: str, size: int) -> None:
+    nodes = f"g ({name}[N] x) => ({name}[N] y) {{ y = my.ops.Copied <size = {size}> (x) }}"
+    exe = compiled(nodes, operators=[copied()])
+    dtype = exe.inputs[0].dtype
+    assert dtype is not None
+    x = np.array([1, 0, 1]).astype(dtype)
+    np.testing.assert_array_equal(exe(x), x, strict=True)
+
+
+def test_texts_are_refused_at_the_node() -> None:
+    with pytest.raises(ModelError, match="takes and gives no texts"):
+        compiled("g (string[N] x) => (string[N] y) { y = my.ops.Copied <size = 8> (x) }", operators=[copied()])
+
+
+def test_an_operator_may_have_no_input() -> None:
+    text = looped("void @filled(ptr %y, i64 %n)", "%to = getelementptr float, ptr %y, i64 %i store float 3.0, ptr %to")
+    operator = onnxc.custom_operator(
+        "Filled", "my.ops", outputs=["y"], native=text, access="elements", types=lambda node: [("f32", (4,))]
+    )
+    nodes = "g (float[4] x) => (float[4] y, float[4] z) { f = my.ops.Filled () y = Add (x, f) z = Mul (x, f) }"
+    y, z = compiled(nodes, operators=[operator])(np.full(4, 2, np.float32))
+    np.testing.assert_array_equal((y, z), (np.full(4, 5), np.full(4, 6)))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_precision_changes_no_type_of_such_an_operator(precision: str) -> None:
+    nodes = """g (float[A, 2] x) => (float[A, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {
+        h = MatMul (x, w) a = my.ops.Affine (h) y = Neg (a) }"""
+    exe = onnxc.compile(model(nodes), precision=precision, operators=OPERATORS)
+    np.testing.assert_array_equal(exe(np.ones((1, 2), np.float32)), [[-7, -11]])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -331,26 +425,12 @@ SIZES = {
 def doubled(access: str) -> CustomOperator:
     """y = 2 x, for matrices."""
     sizes, count = SIZES[access]
-    text = f"""
-    define void @doubled(ptr %x, ptr %y, {sizes}) {{
-    entry:
-      {count}
-      br label %head
-    head:
-      %i = phi i64 [0, %entry], [%next, %body]
-      %more = icmp slt i64 %i, %n
-      br i1 %more, label %body, label %end
-    body:
-      %from = getelementptr float, ptr %x, i64 %i
+    body = """%from = getelementptr float, ptr %x, i64 %i
       %v = load float, ptr %from
       %sum = fadd float %v, %v
       %to = getelementptr float, ptr %y, i64 %i
-      store float %sum, ptr %to
-      %next = add i64 %i, 1
-      br label %head
-    end:
-      ret void
-    }}"""
+      store float %sum, ptr %to"""
+    text = looped(f"void @doubled(ptr %x, ptr %y, {sizes})", body, count)
     named = {"inputs": ["x"], "outputs": ["y"]}
     return onnxc.custom_operator("Doubled", "my.ops", native=text, access=access, types=like_input, **named)  # type: ignore[arg-type]
 

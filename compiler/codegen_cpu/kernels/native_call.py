@@ -26,7 +26,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
         pointers = [_at(frame, *pair, inner) for pair in zip(pointers, tensors, strict=True)]
     sizes = _sizes(frame, tensors, inner)
     types = ["i64" if isinstance(scalar, int) else "double" for scalar in scalars]
-    parameters = ["ptr"] * len(pointers) + ["i64"] * len(sizes) + types
+    parameters = (*("ptr",) * len(pointers), *("i64",) * len(sizes), *types)
     module = native_module(op.text("llvm"), parameters, op.text("operator"), target)
     values = [f.constant(type, scalar) for type, scalar in zip(types, scalars, strict=True)]
     f.call(module.entry, "void", *pointers, *sizes, *values)

@@ -111,6 +111,9 @@ def _native_call(body: NativeBody, operator: str, node: Node, ir: Builder) -> No
             message = f"its rule of types gave a size of output {index} as None, which native code must know"
             raise _failed("custom-operator-result", message, node)
         types.append(TensorType(dtype, shape))
+    for dtype in (*(value.dtype for value in operands), *(type.dtype for type in types)):
+        if dtype.is_string:
+            raise _failed("custom-operator-result", "its body is native code, which takes and gives no texts", node)
     _expect_access(body.access, [*(value.shape for value in operands), *(type.known_shape for type in types)], node)
     names = tuple(node.graph_node.schema.attributes)
     attributes: Attributes = {

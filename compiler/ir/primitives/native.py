@@ -20,10 +20,14 @@ ATTRIBUTE = "attribute."
 
 
 def _axes_of_access(op: Op) -> tuple[AxisLink, ...]:
-    """A unit of its work needs no other: elements along every axis, rows along all but the last, the whole nowhere."""
+    """A unit of its work needs no other: elements along every axis, rows along all but the last, the whole nowhere.
+
+    Nobody knows what foreign code does with elements that stand for nothing.
+    """
     inner = {"elements": 0, "rows": 1}.get(op.text("access"))
     count = 0 if inner is None else op.results[0].rank - inner
-    return tuple(AxisLink("map", (axis,) * len(op.operands), (axis,) * len(op.results)) for axis in range(count))
+    operands, results = len(op.operands), len(op.results)
+    return tuple(AxisLink("map", (axis,) * operands, (axis,) * results, is_even=True) for axis in range(count))
 
 
 define(Primitive("native_call", "native", None, _axes_of_access, kernel=Anchor("native_call"), structural=True))
