@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnxc.runtime.errors import OnnxcError
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
@@ -133,9 +132,10 @@ class Batcher:
             loop.call_soon(self._serve, loop)
 
     def _expire(self, request: Request) -> None:
+        """Called when the deadline passes: what still waits then has its error."""
         if request in self._queue:
             self._queue.remove(request)
-            _give(request, _late())
+            _give(request, ServingError("the deadline of the request passed in the queue", code="deadline-exceeded"))
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begins as many calls as may run, for the requests at the head of the queue."""
@@ -148,9 +148,7 @@ class Batcher:
             if left_ns > 0:
                 self._opening = loop.call_later(left_ns / 1e9, self._serve, loop)
                 return
-            batch = self._take()
-            if batch:
-                self._begin(batch, loop)
+            self._begin(self._take(), loop)
 
     def _opens_ns(self) -> int:
         """Until when the first request waits for others, by time.monotonic_ns."""
@@ -160,21 +158,14 @@ class Batcher:
         return self._queue[0].arrived_ns + rules.delay_ns
 
     def _take(self) -> list[Request]:
-        """The requests of the next call: the first that waits, and those that may be joined to it.
-
-        Without those whose deadline has passed, who have their error; there may be none left.
-        """
-        batch: list[Request] = []
-        rows, now = 0, time.monotonic_ns()
+        """The requests of the next call: the first that waits, and those that may be joined to it."""
+        first = self._queue.popleft()
+        batch, rows = [first], first.rows
+        if first.joined is None:
+            return batch
         kept: deque[Request] = deque()
         for request in self._queue:
-            if request.deadline_ns and now > request.deadline_ns:
-                _give(request, _late())
-            elif not batch or (
-                request.joined is not None
-                and request.joined == batch[0].joined
-                and rows + request.rows <= self._rules.max_rows
-            ):
+            if request.joined == first.joined and rows + request.rows <= self._rules.max_rows:
                 batch.append(request)
                 rows += request.rows
             else:
@@ -205,25 +196,33 @@ class Batcher:
             self._answer(execution, taken_ns)
 
     def _answer(self, execution: _Execution, taken_ns: int) -> None:
-        now, first = time.monotonic_ns(), execution.batch[0]
-        if len(execution.batch) == 1 and first.shapes is not None:
-            if len(self._last_ns) >= _KNOWN_SHAPES:
-                self._last_ns.clear()
-            self._last_ns[first.shapes] = execution.took.infer_ns
+        now = time.monotonic_ns()
         for request, outcome in zip(execution.batch, execution.outcomes, strict=True):
             if not isinstance(outcome, Exception):
                 waited = taken_ns - request.arrived_ns
                 self._statistics.answered(request.rows, now - request.arrived_ns, waited, execution.took)
+                if len(execution.batch) == 1:
+                    self._remember(request, execution.took.infer_ns)
             _give(request, outcome)
+
+    def _remember(self, request: Request, took_ns: int) -> None:
+        if request.shapes is not None:
+            if len(self._last_ns) >= _KNOWN_SHAPES:
+                self._last_ns.clear()
+            self._last_ns[request.shapes] = took_ns
 
     def _executions(self, batch: Sequence[Request]) -> list[_Execution]:
         """A call for all requests, or one for each where that one fails."""
         try:
             return [self._execution(batch)]
         except Exception as problem:
-            if len(batch) == 1:
-                return [_Execution(batch, [problem], Durations(0, 0, 0))]
-            return [execution for request in batch for execution in self._executions([request])]
+            outcome = problem
+        except BaseException as problem:
+            # As sys.exit() of a function that a model calls, which must end neither the loop nor the thread.
+            outcome = ServingError(f"the call was given up: {type(problem).__name__}", code="server-busy")
+        if len(batch) == 1:
+            return [_Execution(batch, [outcome], Durations(0, 0, 0))]
+        return [execution for request in batch for execution in self._executions([request])]
 
     def _execution(self, batch: Sequence[Request]) -> _Execution:
         started = time.monotonic_ns()
@@ -245,10 +244,6 @@ def _give(request: Request, outcome: Feed | Exception) -> None:
         request.answer.set_exception(outcome)
     else:
         request.answer.set_result(outcome)
-
-
-def _late() -> OnnxcError:
-    return ServingError("the deadline of the request passed in the queue", code="deadline-exceeded")
 
 
 def _joined(batch: Sequence[Request]) -> Feed:

@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from concurrent.futures import Executor
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -18,8 +19,11 @@ _READ_SECONDS = 60.0
 """For a body to come: 64 MiB take this long at 9 Mbit/s."""
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body, decompressed. Raises ServingError where it is larger than the limit, slow, or its client has gone."""
+async def read_body(request: Request, limit: int, threads: Executor) -> bytes:
+    """The body, decompressed, which one of the threads does.
+
+    Raises ServingError where it is larger than the limit or slow, or its client has gone.
+    """
     stated = request.headers.get("Content-Length", "0")
     if stated.isdecimal() and int(stated) > limit:
         raise _too_large(limit)
@@ -35,12 +39,13 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise ServingError(f"the body did not come within {_READ_SECONDS:.0f} s", code="slow-body") from problem
     except ClientDisconnect as problem:
         raise ServingError("the client has gone", code="client-gone") from problem
-    return _decompressed(b"".join(parts), request.headers.get("Content-Encoding", "identity"), limit)
+    body, encoding = b"".join(parts), request.headers.get("Content-Encoding", "identity")
+    if encoding == "identity":
+        return body
+    return await asyncio.get_running_loop().run_in_executor(threads, _decompressed, body, encoding, limit)
 
 
 def _decompressed(data: bytes, encoding: str, limit: int) -> bytes:
-    if encoding == "identity":
-        return data
     if encoding not in WINDOWS:
         listed = ", ".join(WINDOWS)
         raise InputError(f"Content-Encoding is {encoding[:40]!r}, expected one of {listed}", code="content-encoding")

@@ -54,8 +54,9 @@ class Answer(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of all outputs, of texts those of their references."""
-        return sum(array.nbytes for _, array in self.outputs)
+        """About how many bytes all outputs take on their way."""
+        arrays = [array for _, array in self.outputs]
+        return sum(sum(map(len, array.flat)) if array.dtype.hasobject else array.nbytes for array in arrays)
 
 
 async def answer(model: ServedModel, request: InferRequest) -> Answer:

@@ -203,15 +203,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def rest_app(service: Service, threads: Executor) -> Starlette:
     """The application; what takes time runs in the threads."""
     routes = [
-        Route(path + end, _endpoint(service, partial(_in_threads, service, threads, handler)), methods=[method])
+        _route(service, threads, method, path + end, partial(_in_threads, service, threads, handler))
         for method, paths, end, handler in ROUTES
         for path in paths
     ]
     routes += [Route(path, _open_endpoint(service, handler), methods=["GET"]) for path, handler in OPEN_ROUTES]
-    routes += [
-        Route(f"{path}/infer", _endpoint(service, partial(_infer, service, threads)), methods=["POST"])
-        for path in MODEL
-    ]
+    routes += [_route(service, threads, "POST", f"{path}/infer", partial(_infer, service, threads)) for path in MODEL]
     streams = _generate_stream(service, threads)
     routes += [Route(f"{path}/generate_stream", streams, methods=["POST"]) for path in MODEL]
     page = resources.files("onnxc.serving").joinpath("page.html").read_bytes()
@@ -225,24 +222,28 @@ def metrics_app(service: Service) -> Starlette:
     return Starlette(routes=[Route("/metrics", _metrics(service))])
 
 
-def _endpoint(service: Service, work: Callable[[Call], Awaitable[Response]]) -> Endpoint:
+def _route(
+    service: Service, threads: Executor, method: str, path: str, work: Callable[[Call], Awaitable[Response]]
+) -> Route:
+    """The route to what answers calls of a path, once they are let in and have their body."""
+
     async def respond(request: Request) -> Response:
         try:
             _expect_same_origin(request)
             service.expect_token(request.headers.get("authorization", ""))
             # A request is admitted before its body is read, so that bodies take no more memory than they may.
             with service.admitted():
-                call = Call(request.path_params, request.headers, await read_body(request, service.max_body))
+                call = Call(request.path_params, request.headers, await read_body(request, service.max_body, threads))
                 response = await work(call)
         except OnnxcError as problem:
             response = _failure(problem)
         except Exception as problem:
-            # No error of ours is a defect.
+            # What is none of our errors is a defect.
             LOG.error("a request failed", exc_info=problem)
             response = _response(500, {"error": f"error[internal-error]: {type(problem).__name__}"})
         return _traced(request, response)
 
-    return respond
+    return Route(path, respond, methods=[method])
 
 
 async def _in_threads(service: Service, threads: Executor, handler: Handler, call: Call) -> Response:
@@ -275,7 +276,7 @@ def _generate_stream(service: Service, threads: Executor) -> Endpoint:
             _expect_same_origin(request)
             service.expect_token(request.headers.get("authorization", ""))
             admission.enter_context(service.streaming())
-            call = Call(request.path_params, request.headers, await read_body(request, service.max_body))
+            call = Call(request.path_params, request.headers, await read_body(request, service.max_body, threads))
             tokens, shared = await asyncio.get_running_loop().run_in_executor(threads, _generation, service, call)
             first = await _next_token(threads, tokens)
             response = _Events(_events(threads, tokens, first, shared), admission.close)

@@ -28,7 +28,10 @@ def anyio_backend() -> str:
 
 
 class HeldModel:
-    """y = 2 x, where -1 in x is an error; a call waits for `release`. `calls` are the rows of each."""
+    """y = 2 x, where -1 in x is an error, and -2 wants to end the process; a call waits for `release`.
+
+    `calls` are the rows of each.
+    """
 
     def __init__(self, **rules: int) -> None:
         self.calls: list[int] = []
@@ -42,6 +45,8 @@ class HeldModel:
         self.callers.append(threading.current_thread())
         self.entered.release()
         assert self.release.acquire(timeout=SECONDS)
+        if (feed["x"] == -2).any():
+            raise SystemExit
         if (feed["x"] == -1).any():
             raise InputError("a row is -1", code="index-out-of-range")
         return {"y": 2 * feed["x"]}
@@ -101,6 +106,19 @@ async def test_a_bad_request_does_not_spoil_those_it_was_joined_with() -> None:
     with pytest.raises(InputError, match="a row is -1"):
         await answers[1]
     assert await values_of(first, answers[0], answers[2]) == [[2], [4], [6]]
+
+
+@pytest.mark.parametrize("short_ns", [0, SECONDS * 10**9])
+async def test_a_call_that_wants_to_end_the_process_ends_but_its_request(
+    short_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread, and on the loop."""
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", short_ns)
+    model = HeldModel()
+    model.release.release(9)
+    await model.infer([1])
+    assert await code_of(model.infer([-2])) == "server-busy"
+    assert await values_of(model.infer([3])) == [[6]]
 
 
 async def test_more_than_may_wait_are_refused_at_once() -> None:
@@ -174,8 +192,12 @@ async def test_only_a_request_that_is_alone_is_computed_on_the_loop(monkeypatch:
     model.release.release(99)
     for _ in range(3):
         await model.infer([1])
-    # The first of these sizes is not known to be short.
+    # The first of these sizes is not known to be short, and an error says nothing of how long a call takes.
     assert [caller is here for caller in model.callers] == [False, True, True]
+    for _ in range(2):
+        with pytest.raises(InputError):
+            await model.infer([-1, -1])
+    assert here not in model.callers[3:]
     model.callers.clear()
     await asyncio.gather(model.infer([1]), model.infer([2], None))
     await model.infer([1])

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -116,8 +117,8 @@ def test_a_client_that_goes_within_its_body_is_an_error_with_a_code() -> None:
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(ServingError) as problem:
-        asyncio.run(read_body(request, 1 << 20))
+    with pytest.raises(ServingError) as problem, ThreadPoolExecutor(1) as threads:
+        asyncio.run(read_body(request, 1 << 20, threads))
     assert code_of(problem) == "client-gone"
 
 
