@@ -1,5 +1,6 @@
 """What an executable has done so far."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -15,3 +16,10 @@ class Stats:
     calls: int = 0
     launches: int = 0
     arena_bytes: int = 0
+
+
+def work_of(each: Iterable[Stats]) -> Stats:
+    """The launches and the memory of several engines together; what a call is, who calls them says."""
+    every = tuple(each)
+    launches, arena_bytes = sum(stats.launches for stats in every), sum(stats.arena_bytes for stats in every)
+    return Stats(launches=launches, arena_bytes=arena_bytes)

@@ -63,16 +63,24 @@ def load(clients: int, seconds: float, reload_every: float, pause: float) -> Non
 @contextmanager
 def _sampled(sample: Callable[[], int], every_s: float) -> Iterator[list[int]]:
     """What `sample` gives at the start, then every so many seconds."""
-    ended, samples = threading.Event(), [sample()]
+    samples = [sample()]
+    with _repeated(lambda: samples.append(sample()), every_s):
+        yield samples
 
-    def take() -> None:
+
+@contextmanager
+def _repeated(work: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Does the work every so many seconds, in a thread."""
+    ended = threading.Event()
+
+    def repeat() -> None:
         while not ended.wait(every_s):
-            samples.append(sample())
+            work()
 
-    thread = threading.Thread(target=take)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
-        yield samples
+        yield
     finally:
         ended.set()
         thread.join()
@@ -87,20 +95,16 @@ def _write_scaled(staged: Path, version: int) -> None:
 @contextmanager
 def _reloading(staged: Path, repository: Path, every_s: float) -> Iterator[list[int]]:
     """The next staged version comes every so many seconds: v multiplies by v; the list grows by each."""
-    ended, versions = threading.Event(), [1]
+    versions = [1]
 
     def reload() -> None:
-        while not ended.wait(every_s) and (coming := staged / str(versions[-1] + 1)).exists():
+        coming = staged / str(versions[-1] + 1)
+        if coming.exists():
             coming.rename(repository / "scaled" / coming.name)
             versions.append(versions[-1] + 1)
 
-    thread = threading.Thread(target=reload)
-    thread.start()
-    try:
+    with _repeated(reload, every_s):
         yield versions
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _ask_scaled(rng: random.Random) -> Asked:

@@ -5,7 +5,7 @@ parts and segments in the same order, and sending waits for nobody, so that no d
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,7 @@ from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.host.rendezvous import receive, send
 from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.signature import Signature
-from onnxc.runtime.stats import Stats
+from onnxc.runtime.stats import Stats, work_of
 from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
@@ -144,6 +144,4 @@ class PipelineEngine:
 
     def stats(self) -> Stats:
         """What has run so far; launches are those of all devices."""
-        each = [segment.stats() for segment in self._segments.values()]
-        launches, arena_bytes = (sum(stats.launches for stats in each), sum(stats.arena_bytes for stats in each))
-        return Stats(calls=self._calls, launches=launches, arena_bytes=arena_bytes)
+        return replace(work_of(segment.stats() for segment in self._segments.values()), calls=self._calls)

@@ -17,12 +17,12 @@ from onnxc.runtime.gpu.collectives import Communicators
 from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.nccl import Nccl
-from onnxc.runtime.gpu.shares import engines_on, resident_shares
+from onnxc.runtime.gpu.shares import engines_on, exchanging_call, resident_shares
 from onnxc.runtime.gpu.transfers import Transfers, pair_of
 from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.load import own_signature
 from onnxc.runtime.signature import Signature
-from onnxc.runtime.stats import Stats
+from onnxc.runtime.stats import Stats, work_of
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -80,19 +80,11 @@ class _GpuSegment:
         engine = self.engines[device]
         residency = Residency.HOST if device == self.role.devices[0] else Residency.DEVICE
         wanted = (Residency.DEVICE,) * self.role.sent + (residency,) * len(self.role.outputs)
-        with engine.call() as call:
-            try:
-                given = (*(self.transfers.bring(value, call) for value in values), *self.added[device])
-                sizes = self.signature.bind_sizes(given)
-                engine.learn((), sizes)
-                results = engine.run_in(call, given, sizes, wanted)
-                if call.in_flight:
-                    call.synchronize()
-            except BaseException:
-                # Others may wait on their devices for exchanges that this one has no part in any more.
-                self.communicators.abort()
-                raise
-        return results
+        with exchanging_call(engine, self.communicators) as call:
+            given = (*(self.transfers.bring(value, call) for value in values), *self.added[device])
+            sizes = self.signature.bind_sizes(given)
+            engine.learn((), sizes)
+            return engine.run_in(call, given, sizes, wanted)
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
@@ -100,9 +92,7 @@ class _GpuSegment:
 
     def stats(self) -> Stats:
         """What has run so far, on all of its devices."""
-        each = [engine.stats() for engine in self.engines.values()]
-        launches, arena_bytes = sum(one.launches for one in each), sum(one.arena_bytes for one in each)
-        return Stats(launches=launches, arena_bytes=arena_bytes)
+        return work_of(engine.stats() for engine in self.engines.values())
 
 
 class GpuPipelineEngine(PipelineEngine):

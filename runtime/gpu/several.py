@@ -22,10 +22,10 @@ from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.load import this_driver
 from onnxc.runtime.gpu.nccl import Nccl, this_nccl
 from onnxc.runtime.gpu.pipeline import gpu_pipeline_engine
-from onnxc.runtime.gpu.shares import engines_on, resident_shares
+from onnxc.runtime.gpu.shares import engines_on, exchanging_call, resident_shares
 from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.load import signature_of
-from onnxc.runtime.stats import Stats
+from onnxc.runtime.stats import Stats, work_of
 from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
@@ -95,16 +95,9 @@ class SeveralEngine(DividedEngine):
         """The outputs on a device; what every device has whole is copied to the host from the first alone."""
         engine = self._engines[device]
         wanted = tuple(Residency.DEVICE if device and output is None else Residency.HOST for output in self._outputs)
-        with engine.call() as call:
-            try:
-                given = (*local_inputs(self.inputs, values, device), *self._added[device])
-                results = engine.run_in(call, given, sizes, wanted)
-                if call.in_flight:
-                    call.synchronize()
-            except BaseException:
-                # Others may wait on their devices for exchanges that this one has no part in any more.
-                self._communicators.abort()
-                raise
+        with exchanging_call(engine, self._communicators) as call:
+            given = (*local_inputs(self.inputs, values, device), *self._added[device])
+            results = engine.run_in(call, given, sizes, wanted)
         return [
             host_value(value) if residency == Residency.HOST else value
             for value, residency in zip(results, wanted, strict=True)
@@ -112,6 +105,4 @@ class SeveralEngine(DividedEngine):
 
     def stats(self) -> Stats:
         """What has run so far, on all devices."""
-        each = [engine.stats() for engine in self._engines]
-        launches, arena_bytes = sum(one.launches for one in each), sum(one.arena_bytes for one in each)
-        return replace(each[0], calls=self._calls, launches=launches, arena_bytes=arena_bytes)
+        return replace(work_of(engine.stats() for engine in self._engines), calls=self._calls)

@@ -1,6 +1,7 @@
 """A divided program on each of its GPUs, and the shares of constants that each holds in its memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from onnxc.runtime.addresses import read_address
@@ -10,12 +11,13 @@ from onnxc.runtime.gpu.collectives import Communicators
 from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.engine import DeviceEngine, resident
 from onnxc.runtime.gpu.memory import Buffer
+from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.load import image_of, locations_of
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["engines_on", "resident_shares"]
+__all__ = ["engines_on", "exchanging_call", "resident_shares"]
 
 
 def engines_on(
@@ -30,6 +32,20 @@ def engines_on(
         )
         for ordinal in ordinals
     ]
+
+
+@contextmanager
+def exchanging_call(engine: DeviceEngine, communicators: Communicators) -> Iterator[Call]:
+    """A call on one of several devices, complete at the end; one that fails ends the exchanges that others wait in."""
+    with engine.call() as call:
+        try:
+            yield call
+            if call.in_flight:
+                call.synchronize()
+        except BaseException:
+            # Others may wait on their devices for exchanges that this one has no part in any more.
+            communicators.abort()
+            raise
 
 
 def resident_shares(artifact: Artifact, division: Division, engine: DeviceEngine, device: int) -> list["SlotValue"]:

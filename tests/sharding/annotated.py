@@ -63,6 +63,16 @@ def set_stage(node: onnx.NodeProto, stage: int) -> None:
     said.configuration_id, said.pipeline_stage = CONFIG, stage
 
 
+def picking_stages() -> ModelProto:
+    """x: f32[N, 4], i: i64[K] -> the rows i of relu(x), on a stage of their own."""
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Gather", ["a", "i"], ["y"])]
+    model = graph_model(nodes, {"x": ["N", 4]}, {"y": ["K", 4]}, {}, 2)
+    model.graph.input.append(helper.make_tensor_value_info("i", TensorProto.INT64, ["K"]))
+    set_stage(model.graph.node[0], 0)
+    set_stage(model.graph.node[1], 1)
+    return model
+
+
 def attention_nodes(source: str, result: str) -> list[onnx.NodeProto]:
     """Attention of `source` with itself by weights wq, wk, wv, wo; "split" is the shape with heads, "join" without."""
     node = helper.make_node

@@ -11,7 +11,7 @@ from onnx import ModelProto, helper
 import onnxc
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.gpu import several
-from tests.sharding.annotated import CONFIG, annotate, graph_model, set_stage
+from tests.sharding.annotated import CONFIG, annotate, graph_model, picking_stages, set_stage
 from tests.sharding.test_devices import told, weight, whole
 from tests.sharding.test_stages import exchanges, mlp, node_of, segments, transfers, transformer
 from tests.support.arrays import assert_close
@@ -221,11 +221,7 @@ def test_a_saved_pipeline_is_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_an_error_in_a_stage_names_its_device_and_ends_the_others() -> None:
-    nodes = [node("Relu", ["x"], ["a"]), node("Gather", ["a", "i"], ["y"])]
-    model = graph_model(nodes, {"x": ["N", 4]}, {"y": ["K", 4]}, {}, 2)
-    model.graph.input.append(helper.make_tensor_value_info("i", 7, ["K"]))
-    set_stage(model.graph.node[0], 0)
-    set_stage(model.graph.node[1], 1)
+    model = picking_stages()
     run = compile_for_fakes(model, CONFIG)
     with pytest.raises(InputError, match=r"index 9 is outside(.|\n)*on device 1"):
         run.executable(weight(3, 4), np.array([0, 9]))

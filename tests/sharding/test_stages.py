@@ -21,7 +21,7 @@ from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
 from tests.ir.cases import CASES, Case
-from tests.sharding.annotated import CONFIG, annotate, graph_model, set_stage
+from tests.sharding.annotated import CONFIG, annotate, graph_model, picking_stages, set_stage
 from tests.sharding.test_devices import told, weight, whole
 from tests.support.arrays import assert_close
 
@@ -329,11 +329,7 @@ def expect_joined(module: Module, batch: Batch, inputs: Mapping[str, np.ndarray]
 
 
 def test_an_error_in_a_stage_names_its_device_and_ends_the_others() -> None:
-    nodes = [node("Relu", ["x"], ["a"]), node("Gather", ["a", "i"], ["y"])]
-    model = graph_model(nodes, {"x": ["N", 4]}, {"y": ["K", 4]}, {}, 2)
-    model.graph.input.append(helper.make_tensor_value_info("i", 7, ["K"]))
-    set_stage(model.graph.node[0], 0)
-    set_stage(model.graph.node[1], 1)
+    model = picking_stages()
     exe = onnxc.compile(model, config=CONFIG)
     with pytest.raises(InputError, match=r"index 9 is outside(.|\n)*on device 1"):
         exe(weight(3, 4), np.array([0, 9]))
