@@ -28,8 +28,8 @@ from onnxc.compiler.passes.pipelines import precision_passes
 from onnxc.runtime.engine import FastFunction
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.host.values import HostValue
-from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.program import Binding, Check, Symbol
 from onnxc.runtime.signature import Signature, TensorInfo, without_random_state
 from onnxc.runtime.stats import Stats

@@ -8,9 +8,9 @@ import numpy as np
 
 from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
-from onnxc.runtime.dtypes import DTYPES, DType
+from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import DeviceError, OnnxcError
-from onnxc.runtime.native.fast_call import FastCall, Shapes, write_copying_call, write_fast_call
+from onnxc.runtime.fast_call import Shapes, write_fast_call
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While
@@ -39,7 +39,7 @@ __all__ = [
     "native_launches", "without_input_guards",
 ]  # fmt: skip
 
-FastFunction = Callable[..., tuple[np.ndarray, ...] | None]
+FastFunction = Callable[..., "Sequence[SlotValue] | None"]
 
 
 class Engine(Protocol):
@@ -94,7 +94,8 @@ class ProgramEngine:
         self.workspaces = WorkspacePool(lambda: Workspace(frame_words, *addresses, buffers))
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
-        self.fast = self._fast_call(body, frame_words)
+        constants = {constant.slot: constant_view(weights, constant) for constant in body.constants}
+        self.fast = write_fast_call(body, program.inputs, launches, constants, self.workspaces, frame_words)
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -123,7 +124,7 @@ class ProgramEngine:
         return [np.empty(resolved.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
 
     def fast_call(self) -> FastFunction | None:
-        """The call in straight-line code, where the program is one launch or none."""
+        """The call in straight-line code, where the program has neither loops nor branches."""
         return self.fast.call if self.fast is not None else None
 
     def learn(self, shapes: Shapes, sizes: tuple[int, ...]) -> None:
@@ -131,17 +132,16 @@ class ProgramEngine:
         for check in self.guards:
             check(sizes)
         if self.fast is not None:
-            self.fast.learn(shapes, self.direct.at(sizes) if self.direct is not None else None)
+            self.fast.learn(shapes, sizes)
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
         return default_arrays(self.program, self.weights)
 
     def stats(self) -> Stats:
-        """What has run so far; a fast call counts itself, and is one launch."""
+        """What has run so far."""
         counts = self.workspaces.counts()
-        launches = counts.launches if self.direct is None else counts.calls
-        return Stats(calls=counts.calls, launches=launches, arena_bytes=self.workspaces.arena_bytes)
+        return Stats(calls=counts.calls, launches=counts.launches, arena_bytes=self.workspaces.arena_bytes)
 
     def _results(
         self,
@@ -169,21 +169,6 @@ class ProgramEngine:
             self.observed,
         )
         return prepare_body(body, context, frozenset())
-
-    def _fast_call(self, body: Body, frame_words: int) -> FastCall | None:
-        copied = _copied_results(body, self.weights)
-        if self.direct is None and copied is None:
-            return None
-        dtypes: list[DType] = []
-        for parameter in self.program.inputs:
-            # What texts consist of has to be looked at in each call.
-            if parameter.dtype not in DTYPES or parameter.dtype == "string":
-                return None
-            dtypes.append(DTYPES[parameter.dtype])
-        if self.direct is None:
-            return None if copied is None else write_copying_call(dtypes, copied, self.workspaces)
-        orders = launch_orders(self.program.body, self.direct)
-        return write_fast_call(self.direct, dtypes, *orders, self.workspaces, frame_words)
 
 
 def without_input_guards(body: Body) -> tuple[Body, tuple[Guard, ...]]:
@@ -229,16 +214,6 @@ def launch_orders(body: Body, launch: NativeLaunch) -> tuple[list[int], list[int
     """Of a direct body: the input of the program that each input of the launch is, the output that each result is."""
     order = [body.parameters.index(slot) for slot in launch.step.inputs]
     return order, [launch.step.outputs.index(slot) for slot in body.results]
-
-
-def _copied_results(body: Body, weights: np.ndarray) -> list[int | np.ndarray] | None:
-    """The parameters, by ordinal, and constants that a body without steps gives; None of others, and of texts."""
-    has_texts = any(constant.spec.dtype == "string" for constant in body.constants)
-    if has_texts or any(not isinstance(step, Release) for step in body.steps):
-        return None
-    known: dict[int, int | np.ndarray] = {slot: ordinal for ordinal, slot in enumerate(body.parameters)}
-    known |= {constant.slot: constant_view(weights, constant) for constant in body.constants}
-    return [known[slot] for slot in body.results]
 
 
 def constant_view(weights: np.ndarray, constant: Constant) -> np.ndarray:

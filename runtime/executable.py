@@ -14,8 +14,8 @@ from onnxc.runtime.arrays import describe, is_ready, plain_mapping
 from onnxc.runtime.artifact import Artifact, artifact_bytes, write_artifact
 from onnxc.runtime.engine import Engine, ProgramEngine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
+from onnxc.runtime.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.files.saved_file import SavedFile
-from onnxc.runtime.native.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.report import Report, html_table, measured_report
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of

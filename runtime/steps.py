@@ -46,16 +46,21 @@ if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
 __all__ = [
+    "UNFIT",
     "ExecutionContext",
     "PreparedBody",
     "RunStep",
     "Slots",
     "Symbols",
     "guard_check",
+    "host_error",
     "native_step",
     "prepare_body",
+    "prepared_host",
+    "ready_array",
     "run_body",
     "symbols_in",
+    "unfit_step",
     "weights_view",
 ]  # fmt: skip
 
@@ -64,13 +69,14 @@ W = TypeVar("W")
 
 Slots = list["SlotValue"]
 Symbols = list[int]
+HostCall = Callable[..., Sequence["SlotValue"]]
 RunStep = Callable[[Slots, Symbols, W], None]
 
 _SYMBOL = re.compile(r"s\[(\d+)\]")
 
 # What Python and NumPy raise for values that code was not made for. All others pass: a handler of signals may raise
 # anything of a caller's own while a step runs.
-_UNFIT = (
+UNFIT = (
     ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, NotImplementedError, RecursionError,
     TypeError, ValueError, re.error,
 )  # fmt: skip
@@ -139,12 +145,13 @@ def run_body(
             step(slots, symbols, workspace)
     except OnnxcError:
         raise
-    except _UNFIT as problem:
-        raise _unfit_step(problem) from problem
+    except UNFIT as problem:
+        raise unfit_step(problem) from problem
     return [slots[result] for result in body.results]
 
 
-def _unfit_step(problem: Exception) -> DeviceError:
+def unfit_step(problem: Exception) -> DeviceError:
+    """The error for what a step raised that is none of ours, nor that of a handler of signals."""
     message = (
         f"a step does not take the values that came to it ({type(problem).__name__}: {problem}):"
         " the artifact was changed, or this is a defect of onnxc"
@@ -188,7 +195,7 @@ def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
     def run(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
         sizes = launch.at(tuple(symbols))
         outputs = launch.new_outputs(sizes)
-        inputs = [_ready(slots[slot]) for slot in step.inputs]
+        inputs = [ready_array(slots[slot]) for slot in step.inputs]
         launch.run(sizes, (*inputs, *outputs), workspace)
         for symbol, value in launch.bound_symbols(workspace).items():
             symbols[symbol] = value
@@ -208,14 +215,39 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
         try:
             _expect_room(given)
             results = function([slots[slot] for slot in step.inputs], given)
-        except InputError as problem:
-            raise located(problem, step.location) from None
-        except MemoryError as problem:
-            raise DeviceError(f"what {step.function} makes does not fit into memory", code="out-of-memory") from problem
+        except (InputError, MemoryError) as problem:
+            raise host_error(step, problem) from None
         _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def prepared_host(step: Host, constants: Mapping[int, np.ndarray]) -> Callable[[Sequence[int]], "HostCall"]:
+    """A function from the values of the symbols to the step as a function of its inputs, in order.
+
+    constants: the values of the slots that hold one from the start. Raises DeviceError where what the sizes ask for is
+    more than memory could hold.
+    """
+    _expect_imported(step)
+    function, attributes = _host_function(step.function), compile_attributes(step.attributes)
+    prepare = importlib.import_module("onnxc.runtime.host.prepared").PREPARED.get(step.function)
+    fixed = {ordinal: constants[slot] for ordinal, slot in enumerate(step.inputs) if slot in constants}
+
+    def at(symbols: Sequence[int]) -> HostCall:
+        given = attributes(symbols)
+        _expect_room(given)
+        prepared: HostCall | None = None if prepare is None else prepare(fixed, given)
+        return (lambda *values: function(values, given.copy())) if prepared is None else prepared
+
+    return at
+
+
+def host_error(step: Host, problem: Exception) -> OnnxcError:
+    """The error for an InputError or MemoryError that a function of the host has raised."""
+    if isinstance(problem, InputError):
+        return located(problem, step.location)
+    return DeviceError(f"what {step.function} makes does not fit into memory", code="out-of-memory")
 
 
 def _expect_imported(step: Host) -> None:
@@ -370,7 +402,7 @@ def _put(slots: Slots, ordinals: Sequence[int], values: Sequence["SlotValue"]) -
         slots[ordinal] = value
 
 
-def _ready(value: "SlotValue") -> np.ndarray:
+def ready_array(value: "SlotValue") -> np.ndarray:
     """An array as native code reads it; host steps may give views, such as a transposed one."""
     array = as_array(value)
     return array if is_ready(array) else array.copy(order="C")

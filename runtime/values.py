@@ -148,10 +148,10 @@ def _wrong_type(value: object, text: str, what: str) -> InputError:
 def own_values(results: Sequence["SlotValue"], arguments: Sequence["SlotValue"]) -> list["HostValue"]:
     """The results on the host, sharing memory with nothing: views, arguments and repeated arrays are copied."""
     seen = {id(argument) for argument in arguments}
-    return [_own(host_value(result), seen) for result in results]
+    return [_own(result, seen) for result in results]
 
 
-def _own(result: "HostValue", seen: set[int]) -> "HostValue":
+def _own(result: "SlotValue", seen: set[int]) -> "HostValue":
     if isinstance(result, np.ndarray):
         is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))
@@ -159,6 +159,8 @@ def _own(result: "HostValue", seen: set[int]) -> "HostValue":
     if type(result) is NewSequence and id(result) not in seen:
         seen.add(id(result))
         return tuple(result)
+    if isinstance(result, Shards | DeviceValue):
+        return _own(host_value(result), seen)
     return _own_container(result, seen)
 
 

@@ -11,7 +11,7 @@ from onnxc.runtime.devices.device_threads import exchange_seconds, run_on_device
 from onnxc.runtime.devices.local_inputs import local_inputs
 from onnxc.runtime.devices.local_layout import LocalLayout, local_values
 from onnxc.runtime.engine import Engine
-from onnxc.runtime.native.fast_call import Shapes
+from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.stats import Stats
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.engine import ProgramEngine
+from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.host.rendezvous import receive, send
-from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.signature import Signature
 from onnxc.runtime.stats import Stats, work_of
 from onnxc.runtime.values import host_value

@@ -24,6 +24,7 @@ from onnxc.runtime.engine import (
     without_input_guards,
 )
 from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.gpu.arrays import ALIGNMENT, DeviceArray
 from onnxc.runtime.gpu.device import Device, load_code
 from onnxc.runtime.gpu.direct import DirectEngine
@@ -32,7 +33,6 @@ from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
 from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, on_device
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared, enqueue_launch
-from onnxc.runtime.native.fast_call import Shapes
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import WorkspacePool
 from onnxc.runtime.program import Constant, Launch, Program

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxc.runtime.host.attributes import integer, text
 from onnxc.runtime.host.elements import narrow, widen
+from onnxc.runtime.host.prepared import Constants, HostCall, prepared
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 UPDATE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -25,6 +26,18 @@ def gather(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
         return (np.zeros(shape, data.dtype),)
     # A flat index keeps a picked Python object inside an array.
     return (np.take(data, indices.reshape(-1), axis=axis, mode="clip").reshape(shape),)
+
+
+@prepared("gather")
+def _gather_from_row(constants: Constants, attributes: Attributes) -> HostCall | None:
+    data = constants.get(0)
+    if data is None or data.ndim != 1 or data.size == 0:
+        return None
+    take = data.take
+    # An index of rank 0 would give what is in the array, not an array.
+    return lambda data, indices: (
+        take(indices, mode="clip") if indices.ndim else take([indices], mode="clip").reshape(()),
+    )
 
 
 @meaning("gather_along")

@@ -7,6 +7,7 @@ integer tensors known in sizes through them. Results may be read-only views of o
 import numpy as np
 
 from onnxc.runtime.host.attributes import integer, integers
+from onnxc.runtime.host.prepared import Constants, HostCall, prepared
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
 
 
@@ -37,11 +38,21 @@ def broadcast(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...
 def slice_(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """x: T[...]  ->  T[*shape], element i of an axis is x[start + i * step]; a step of -1 reverses."""
     (x,) = operands
-    starts, shape, steps = (integers(attributes, name) for name in ("starts", "shape", "steps"))
-    picks = tuple(_pick(start, size, step) for start, size, step in zip(starts, shape, steps, strict=True))
+    picks = _picks(attributes)
     result = x[picks] if picks else x
-    assert result.shape == shape, (x.shape, starts, shape, steps)
+    assert result.shape == attributes["shape"], (x.shape, attributes)
     return (result,)
+
+
+@prepared("slice")
+def _slice_of_picks(constants: Constants, attributes: Attributes) -> HostCall | None:
+    picks = _picks(attributes)
+    return (lambda x: (x[picks],)) if picks else None
+
+
+def _picks(attributes: Attributes) -> tuple[slice, ...]:
+    starts, shape, steps = (integers(attributes, name) for name in ("starts", "shape", "steps"))
+    return tuple(_pick(start, size, step) for start, size, step in zip(starts, shape, steps, strict=True))
 
 
 def _pick(start: int, size: int, step: int) -> slice:

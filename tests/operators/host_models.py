@@ -24,6 +24,8 @@ def run_text(text: str, inputs: Mapping[str, object], target: str = "interpreter
 def run_model(model: ModelProto, inputs: Mapping[str, object], target: str = "interpreter") -> tuple[object, ...]:
     """The outputs in order."""
     executable = onnxc.compile(model, target)
+    # The first call learns the sizes; later ones go another way.
+    executable.run(inputs)
     outputs = executable.run(inputs)
     return tuple(outputs[info.name] for info in executable.outputs)
 

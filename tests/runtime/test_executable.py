@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxc.runtime import fast_call
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_executable
-from onnxc.runtime.native import fast_call
 from onnxc.runtime.program import Binding, Check, Constant, Parameter, Symbol, TensorSpec
 from onnxc.runtime.stats import Stats
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact, body, launch, program, vector

@@ -37,11 +37,11 @@ def after_illegal_data(exe: Executable) -> object:
     return exe(X)
 
 
-# fewest: the times a call looks for signals at least. A call of one native function is little else.
+# fewest: the times a call looks for signals at least. A call in straight-line code has few such instructions.
 @pytest.mark.parametrize(
     ("content", "call", "fewest"),
-    [(AFFINE, lambda exe: exe(X), 8), (AFFINE, into_given, 50), (IN_TWO_LAUNCHES, lambda exe: exe(X), 50),
-     (IN_TWO_LAUNCHES, after_illegal_data, 50)],
+    [(AFFINE, lambda exe: exe(X), 8), (AFFINE, into_given, 50), (IN_TWO_LAUNCHES, lambda exe: exe(X), 12),
+     (IN_TWO_LAUNCHES, into_given, 50), (IN_TWO_LAUNCHES, after_illegal_data, 12)],
 )  # fmt: skip
 def test_a_call_interrupted_at_any_instruction_keeps_no_memory_and_the_next_is_right(
     content: object, call: Callable[[Executable], object], fewest: int

@@ -1,8 +1,11 @@
 """Looking up texts."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from onnxc.runtime.host.functions.registry import Values, function
+from onnxc.runtime.host.prepared import Constants, HostCall, prepared
 from onnxc.runtime.host.registry import Attributes
 from onnxc.runtime.host.values import HostValue, as_texts
 
@@ -13,7 +16,23 @@ def text_positions(operands: Values, attributes: Attributes) -> tuple[HostValue,
 
     The last of equal keys counts.
     """
-    x, keys = (as_texts(operand) for operand in operands)
-    index_of = {key: index for index, key in enumerate(keys.tolist())}
-    indices = [index_of.get(element, keys.size) for element in x.ravel().tolist()]
-    return (np.array(indices, np.int64).reshape(x.shape),)
+    return (_lookup_among(as_texts(operands[1]))(as_texts(operands[0])),)
+
+
+@prepared("text_positions")
+def _positions_among(constants: Constants, attributes: Attributes) -> HostCall | None:
+    if 1 not in constants:
+        return None
+    lookup = _lookup_among(as_texts(constants[1]))
+    return lambda x, keys: (lookup(x),)
+
+
+def _lookup_among(keys: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from texts to the index of each among the keys."""
+    index_of, absent = {key: index for index, key in enumerate(keys.tolist())}.get, keys.size
+
+    def lookup(x: np.ndarray) -> np.ndarray:
+        indices = [index_of(element, absent) for element in x.ravel().tolist()]
+        return np.array(indices, np.int64).reshape(x.shape)
+
+    return lookup
