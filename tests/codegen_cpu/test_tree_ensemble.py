@@ -152,6 +152,21 @@ def test_so_many_targets_that_few_rows_fit_a_block(targets: int) -> None:
     assert kernel.scheduled(TreeEnsembleSchedule).block == (4096 // targets)
 
 
+@pytest.mark.parametrize("targets", [17, 383, 4097])
+@pytest.mark.parametrize(("count", "kind"), [(1, "sum"), (2, "max"), (3, "min")])
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_scores_that_no_sum_rounds_are_added_up_in_the_result(
+    targets: int, count: int, kind: str, has_rows: bool
+) -> None:
+    trees = Trees(count, 4, MIXED, targets, has_rows)
+    native = Native(trees.module(F32, kind))
+    for count in (1, 35, 130):
+        x = rows(count, F32)
+        np.testing.assert_array_equal(native(x)[0], trees.walked(x, F32, kind), strict=True)
+    (kernel,) = native.plan.kernels
+    assert kernel.scheduled(TreeEnsembleSchedule).block == 128
+
+
 def test_features_that_lie_apart_and_others_between_rows() -> None:
     trees = Trees(20, 5, MIXED, 1)
     for columns, count in (("9", 9), ("M", 7)):

@@ -4,7 +4,7 @@ A unit of work is a block of rows. Whole groups of its rows walk down one tree a
 or alone, walks down a group of trees at once. Either way its scores are added up in the order of the trees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,6 +53,14 @@ class _Walks:
     features: Reg
     offsets: Reg
     roots: Reg
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A block of rows: the first, and where their scores lie."""
+
+    first: Reg
+    scores: Reg
 
 
 @dataclass(frozen=True)
@@ -106,15 +114,15 @@ class _Ensemble:
 
     @cached_property
     def accumulator(self) -> DType:
-        return F64 if self.op.text("kind") == "sum" else self.dtype
+        return F64 if self.schedule.scores == "block" else self.dtype
 
     @cached_property
     def targets(self) -> int:
         return self.op.int("targets")
 
     @cached_property
-    def scores(self) -> Reg:
-        """The scores of the rows of a unit, in the type of the accumulator."""
+    def buffer(self) -> Reg:
+        """Memory for the scores of a block, in the type of the accumulator."""
         return self.frame.f.alloca(memory_type(self.accumulator), self.schedule.block * self.targets)
 
     @cached_property
@@ -127,34 +135,38 @@ class _Ensemble:
     def unit(self, ordinal: Reg) -> None:
         """The scores of one block of rows."""
         f, block, walks = self.frame.f, self.schedule.block, self.schedule.walks
-        first = f.mul(ordinal, block)
+        first = register(f.mul(ordinal, block))
         rows = f.smin(f.sub(self.frame.size(self.op.operands[0].shape[0]), first), block)
-        self._fill(f.mul(rows, self.targets))
+        result, count = f.gep(self.frame.output, f.mul(first, self.targets), self.element), f.mul(rows, self.targets)
+        in_result = self.schedule.scores == "result"
+        group = _Rows(first, result if in_result else self.buffer)
+        self._fill(group.scores, count)
         grouped = f.mul(f.udiv(rows, walks), walks)
 
         def down_tree(tree: Reg) -> None:
-            f.loop(0, grouped, walks, lambda row: self._rows_down_tree(first, row, tree))
+            f.loop(0, grouped, walks, lambda row: self._rows_down_tree(group, row, tree))
 
         f.if_(f.icmp("sgt", grouped, 0), lambda: f.loop(0, self.op.int("trees"), 1, down_tree))
-        f.loop(grouped, rows, 1, lambda row: self._row_down_trees(first, row))
-        self._write(f.mul(first, self.targets), f.mul(rows, self.targets))
+        f.loop(grouped, rows, 1, lambda row: self._row_down_trees(group, row))
+        if not in_result:
+            self._write(group.scores, result, count)
 
-    def _rows_down_tree(self, first: Int, row: Reg, tree: Reg) -> None:
+    def _rows_down_tree(self, group: _Rows, row: Reg, tree: Reg) -> None:
         f, lanes = self.frame.f, self.frame.lanes
         root = f.splat(register(f.convert("trunc", tree, "i32")), lanes)
         offsets = self._strides(f.lane_ids(self.offsets), 0)
-        starts = [f.add(f.add(first, row), start) for start in self.vectors]
+        starts = [f.add(f.add(group.first, row), start) for start in self.vectors]
         reached = self._reached([_Walks(self._features(start), offsets, root) for start in starts])
         if self.targets > 1 or len(self.tables) > 2:
             self._note(reached)
-            f.loop(0, self.schedule.walks, 1, lambda each: self._vote(each, f.add(row, each)))
+            f.loop(0, self.schedule.walks, 1, lambda each: self._vote(group, each, f.add(row, each)))
             return
         for start, leaves in zip(self.vectors, reached, strict=True):
-            self._count(f.gather(vector_type(self.element, lanes), self.tables[0], leaves), f.add(row, start))
+            self._count(group, f.gather(vector_type(self.element, lanes), self.tables[0], leaves), f.add(row, start))
 
-    def _row_down_trees(self, first: Int, row: Reg) -> None:
+    def _row_down_trees(self, group: _Rows, row: Reg) -> None:
         f, trees, lanes, walks = self.frame.f, self.op.int("trees"), self.frame.lanes, self.schedule.walks
-        features, still = self._features(f.add(first, row)), f.constant(self.offsets, 0)
+        features, still = self._features(f.add(group.first, row)), f.constant(self.offsets, 0)
 
         def down_group(tree: Int) -> None:
             first_roots = (
@@ -162,7 +174,7 @@ class _Ensemble:
             )
             all_roots = (f.smin(f.add(root, f.lane_ids(self.nodes)), trees - 1) for root in first_roots)
             self._note(self._reached([_Walks(features, still, register(roots)) for roots in all_roots]))
-            f.loop(0, f.smin(f.sub(trees, tree), walks), 1, lambda each: self._vote(each, row))
+            f.loop(0, f.smin(f.sub(trees, tree), walks), 1, lambda each: self._vote(group, each, row))
 
         f.loop(0, trees, walks, down_group)
 
@@ -228,20 +240,21 @@ class _Ensemble:
         for start, leaves in zip(self.vectors, reached, strict=True):
             self.frame.f.store(leaves, self.frame.f.gep(self.leaves, start, "i32"))
 
-    def _vote(self, walk: Int, row: Int) -> None:
-        """Adds what the leaf votes that a walk has come to, to the scores of a row."""
+    def _vote(self, group: _Rows, walk: Int, row: Int) -> None:
+        """Adds what the leaf votes that a walk has come to, to the scores of a row of a block."""
         f = self.frame.f
         base = f.mul(row, self.targets)
         leaf = register(f.convert("zext", f.load("i32", f.gep(self.leaves, walk, "i32")), "i64"))
         if len(self.tables) == 2:
             target = self._chosen(leaf, self.targets)
-            self._count(f.load(self.element, f.gep(self.tables[0], leaf, self.element)), f.add(base, target))
+            weight = f.load(self.element, f.gep(self.tables[0], leaf, self.element))
+            self._count(group, weight, f.add(base, target))
             return
         chosen = f.mul(self._chosen(leaf, self._weight_rows), self.targets)
 
         def one(target: Int) -> None:
             address = f.gep(self.tables[2], f.add(chosen, target), self.element)
-            self._count(f.load(self.element, address), f.add(base, target))
+            self._count(group, f.load(self.element, address), f.add(base, target))
 
         f.loop(0, self.targets, 1, one)
 
@@ -259,23 +272,31 @@ class _Ensemble:
         word = f.load("i32", f.gep(f.gep(self.tables[1], leaf, LINK), 1, "i32"))
         return f.umin(f.convert("zext", word, "i64"), limit - 1)
 
-    def _count(self, weight: Reg, index: Int) -> None:
+    def _count(self, group: _Rows, weight: Reg, index: Int) -> None:
         """Adds a weight to a score, or each of a vector to the scores from there on."""
         f, element = self.frame.f, memory_type(self.accumulator)
-        slot, type = f.gep(self.scores, index, element), vector_type(element, weight.lanes)
+        slot, type = f.gep(group.scores, index, element), vector_type(element, weight.lanes)
         wide = register(f.convert("fpext", weight, type))
         f.store(combine(self.op.text("kind"), self.accumulator, f.load(type, slot), wide, f), slot)
 
-    def _fill(self, count: Int) -> None:
+    def _fill(self, scores: Reg, count: Int) -> None:
         f, element = self.frame.f, memory_type(self.accumulator)
         first = f.constant(element, identity(self.op.text("kind"), self.accumulator))
-        f.loop(0, count, 1, lambda index: f.store(first, f.gep(self.scores, index, element)))
+        self._vectors(count, lambda index, lanes: f.store(f.splat(first, lanes), f.gep(scores, index, element)))
 
-    def _write(self, start: Int, count: Int) -> None:
+    def _write(self, scores: Reg, result: Reg, count: Int) -> None:
         f, element = self.frame.f, memory_type(self.accumulator)
 
-        def one(index: Int) -> None:
-            score = f.convert("fptrunc", f.load(element, f.gep(self.scores, index, element)), self.element)
-            f.store(score, f.gep(self.frame.output, f.add(start, index), self.element))
+        def write(index: Int, lanes: int) -> None:
+            score = f.load(vector_type(element, lanes), f.gep(scores, index, element))
+            narrow = f.convert("fptrunc", score, vector_type(self.element, lanes))
+            f.store(narrow, f.gep(result, index, self.element))
 
-        f.loop(0, count, 1, one)
+        self._vectors(count, write)
+
+    def _vectors(self, count: Int, body: Callable[[Int, int], None]) -> None:
+        """`body(index, lanes)` for all of so many elements: whole vectors, and what is left one by one."""
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = f.sub(count, f.urem(count, lanes))
+        f.loop(0, whole, lanes, lambda index: body(index, lanes))
+        f.loop(whole, count, 1, lambda index: body(index, 1))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from onnxc.compiler.codegen_cpu.schedules import transforms
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
-from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS
+from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS, is_summed
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
@@ -293,12 +293,17 @@ def _suppression(problem: KernelProblem, target: Target) -> Schedule:
 
 
 def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:
-    """As many rows in a block as have room for their scores; whole groups of walks, or few rows one after another."""
+    """As many rows in a block as have room for their scores; whole groups of walks, or few rows one after another.
+
+    Scores that no sum rounds, those of one tree among them, need no other memory than the result.
+    """
     (op,) = (op for op in problem.block.ops if op.name == "tree_ensemble")
     threads = element_threads(target)
-    walks, rows = WALK_VECTORS * threads.lanes, min(SCORES // max(op.int("targets"), 1), WALK_ROWS)
+    walks = WALK_VECTORS * threads.lanes
+    rows = min(SCORES // max(op.int("targets"), 1), WALK_ROWS) if is_summed(op) else WALK_ROWS
     block = rows - rows % walks if rows > walks else rows
-    return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, workers=threads)
+    scores: Literal["result", "block"] = "block" if is_summed(op) else "result"
+    return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, scores=scores, workers=threads)
 
 
 def _fourier(problem: KernelProblem, target: Target) -> Schedule:

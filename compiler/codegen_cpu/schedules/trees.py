@@ -20,13 +20,18 @@ SCORES = 4096
 """The scores of a block of rows, which wait on the stack of a thread: 32 KiB."""
 
 
+def is_summed(op: Op) -> bool:
+    """Whether a score is a sum of several weights, which takes a wider type than that of the result."""
+    return op.text("kind") == "sum" and op.int("trees") > 1
+
+
 def is_native(op: Op) -> bool:
-    """Whether x is f32 or f64, the tables are constants with indices in range, and the scores of a row have room."""
+    """Whether x is f32 or f64, the tables are constants with indices in range, and the sums of a row have room."""
     x, _, links, *weights = op.operands
     if x.dtype not in (F32, F64):
         return False
     tables = [value.op.array() for value in (links, *weights) if value.op is not None and value.op.name == "constant"]
-    if len(tables) != 1 + len(weights) or not 0 < op.int("targets") <= SCORES:
+    if len(tables) != 1 + len(weights) or op.int("targets") < 1 or (is_summed(op) and op.int("targets") > SCORES):
         return False
     words, second = tables[0].T
     branches, width = words != LEAF, _known(x, 1)
