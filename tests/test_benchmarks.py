@@ -59,3 +59,14 @@ def test_an_unknown_model_is_named(folder: Path) -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 1
     assert "there are broken, mlp" in result.stderr
+
+
+def test_any_folder_is_measured(folder: Path) -> None:
+    options = ["--sizes", "1,3", "--rounds", "3", "--seconds", "0.1"]
+    command = [sys.executable, "-m", "benchmarks.folder", str(folder), *options]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    rows = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if line.startswith("| ")][1:]
+    assert sorted(row[:2] for row in rows if row[0] == "mlp") == [["mlp", "1"], ["mlp", "3"]]
+    assert "WRONG" not in result.stdout
+    assert "error[not-a-model]" in result.stdout
+    assert "2 rows, geometric mean of the ratio" in result.stdout
