@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
-POOL_LAYOUT = 3
+POOL_LAYOUT = 4
 # Of the process: the word has 8 bits for them.
 MAX_WORKERS = 255
 # In place of the threads of a handle: its loops are recorded, and run as another handle says.
@@ -43,6 +43,7 @@ class PoolState(ctypes.Structure):
     done: chunks that helpers have finished; waiting: whether the caller sleeps until they are.
     lock: held by the caller of the running loop. sleepers: workers that have to be woken.
     function .. chunks: the running loop. workers: threads created; capacity: how many may be.
+    processor: where the caller was that last woke workers.
     """
 
     _fields_ = (
@@ -52,7 +53,8 @@ class PoolState(ctypes.Structure):
         ("sleepers", ctypes.c_uint32), ("_3", ctypes.c_char * 60),
         ("function", ctypes.c_void_p), ("context", ctypes.c_void_p),
         ("count", ctypes.c_int64), ("grain", ctypes.c_int64), ("chunks", ctypes.c_int64), ("_4", ctypes.c_char * 24),
-        ("workers", ctypes.c_uint32), ("capacity", ctypes.c_uint32), ("stop", ctypes.c_uint32), ("_5", ctypes.c_uint32),
+        ("workers", ctypes.c_uint32), ("capacity", ctypes.c_uint32), ("stop", ctypes.c_uint32),
+        ("processor", ctypes.c_uint32),
         ("spin_ticks", ctypes.c_int64), ("entry", ctypes.c_void_p),
         ("pthread_create", ctypes.c_void_p), ("pthread_join", ctypes.c_void_p), ("syscall", ctypes.c_void_p),
         ("threads", ctypes.c_uint64 * MAX_WORKERS),

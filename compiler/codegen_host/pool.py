@@ -28,6 +28,12 @@ tests/codegen_host/pool_model.py takes these steps, by the same names, in every 
 from collections.abc import Callable
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.codegen_host.pool_processors import (
+    KEEP_APART,
+    NOTE_PROCESSOR,
+    PROCESSORS_WORDS,
+    processor_functions,
+)  # fmt: skip
 from onnxc.compiler.codegen_host.recorded_loops import RECORDED_FOR, chunk_function, record_function, recorded_function
 from onnxc.compiler.target import Target
 from onnxc.runtime.thread_pool import POOL_LAYOUT, RECORDING_THREADS, PoolState
@@ -72,6 +78,7 @@ def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
         _ticks(clock),
         _futex(futex),
         _pause(pause),
+        *processor_functions(target.arch),
         _start_workers(),
         _drain(),
         _wait_for_helpers(),
@@ -291,13 +298,19 @@ def _open(f: FunctionBuilder, state: Reg, generation: Reg, helpers: Reg) -> None
     word = f.or_(f.or_(f.shl(generation, 32), f.shl(helpers, 24)), 1)
     f.atomic_rmw("xchg", _field(f, state, "word"), word, "seq_cst")
     sleepers = _load(f, state, "sleepers", "i32", "seq_cst")
-    f.if_(f.icmp("ne", sleepers, 0), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAKE, helpers))
+
+    def wake() -> None:
+        f.call(NOTE_PROCESSOR, "void", state)
+        _futex_call(f, state, "word", 4, _FUTEX_WAKE, helpers)
+
+    f.if_(f.icmp("ne", sleepers, 0), wake)
 
 
 def _sleep() -> FunctionBuilder:
     """Returns when the generation may have changed."""
-    f = FunctionBuilder("sleep", [("ptr", "state"), ("i64", "generation")], internal=True)
-    state, generation = f.parameters
+    parameters = [("ptr", "state"), ("i64", "generation"), ("ptr", "processors")]
+    f = FunctionBuilder("sleep", parameters, internal=True)
+    state, generation, processors = f.parameters
     one = f.constant("i32", 1)
 
     def has_news() -> Reg:
@@ -307,6 +320,7 @@ def _sleep() -> FunctionBuilder:
         f.atomic_rmw("add", _field(f, state, "sleepers"), one, "seq_cst")
         f.if_(f.xor(has_news(), 1), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAIT, generation))
         f.atomic_rmw("sub", _field(f, state, "sleepers"), one, "seq_cst")
+        f.call(KEEP_APART, "void", state, processors)
 
     quiet = _spin(f, state, lambda: f.xor(has_news(), 1))
     f.if_(quiet, wait)
@@ -341,9 +355,11 @@ def _worker() -> FunctionBuilder:
             waiting = f.icmp("ne", _load(f, state, "waiting", "i32", "seq_cst"), 0)
             f.if_(waiting, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAKE, 1))
 
-        f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32)))
+        f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32), processors))
         return (read_word(),)
 
+    processors = f.alloca("i64", PROCESSORS_WORDS)
+    f.loop(0, PROCESSORS_WORDS, 1, lambda word: f.store(0, f.gep(processors, word, "i64"), 8))
     f.while_([read_word()], lambda _: f.icmp("eq", _load(f, state, "stop", "i32"), 0), look)
     f.ret(0)
     return f

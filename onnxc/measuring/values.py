@@ -47,15 +47,15 @@ def worst(agreements: Iterable[Agreement]) -> Agreement:
 
 def _compare(name: str, ours: object, theirs: object, precision: str) -> Agreement:
     """The numbers of all maps of an output, as those of ZipMap, are compared together: small ones are no more exact."""
-    numbers, agreements = [], []
+    scalars, agreements = [], []
     for pair in _pairs(ours, theirs):
-        if all(isinstance(value, int | float | np.number) for value in pair):
-            numbers.append(pair)
+        if all(isinstance(value, int | float | np.integer | np.floating) for value in pair):
+            scalars.append(pair)
         else:
             agreements.append(_compare_leaves(name, *pair, precision))
-    if numbers:
-        mine = np.array([value for value, _ in numbers])
-        agreements.append(_compare_leaves(name, mine, np.array([value for _, value in numbers], mine.dtype), precision))
+    if scalars:
+        mine = np.array([value for value, _ in scalars])
+        agreements.append(_compare_leaves(name, mine, np.array([value for _, value in scalars], mine.dtype), precision))
     return worst(agreements) if agreements else Agreement(name, 0.0, 0.0)
 
 
