@@ -3,8 +3,8 @@
     python -m benchmarks.folder DIR [--sizes 1,100] [--threads 1] [--filter RE] [--seconds N] [--rounds N]
 
 Inputs are the arrays of NAME.npz beside NAME.onnx, by name or in order, else seeded draws in which every symbol has the
-size. Times are of the calling thread, or of the process where several threads work: medians of rounds. The rows are a
-table in Markdown, those that lose most first.
+size. Times are processor time of the calling thread, or by the clock where several threads work: medians of rounds. The
+rows are a table in Markdown, those that lose most first.
 """
 
 import argparse
