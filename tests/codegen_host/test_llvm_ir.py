@@ -645,3 +645,35 @@ def test_atomics_give_what_was_there() -> None:
     native(["ptr", "ptr"], body)(cell.ctypes.data, out.ctypes.data)
     np.testing.assert_array_equal(out, [1, 6, 100, 1, 200, 0, 77])
     np.testing.assert_array_equal(cell, [200, 77])
+
+
+@pytest.mark.parametrize(
+    ("type", "vector_bytes", "stored"),
+    [
+        ("<16 x i64>", 64, ["<8 x i64>"] * 2), ("<16 x i64>", 32, ["<4 x i64>"] * 4),
+        ("<20 x float>", 64, ["<16 x float>", "<4 x float>"]), ("<16 x i32>", 64, ["<16 x i32>"]),
+        ("<9 x double>", 64, ["<8 x double>", "double"]), ("<64 x i8>", 64, ["<64 x i8>"]), ("i64", 32, ["i64"]),
+    ],
+)  # fmt: skip
+def test_what_fills_several_registers_is_stored_from_the_lowest_address_on(
+    type: str, vector_bytes: int, stored: list[str]
+) -> None:
+    f = FunctionBuilder("copy", [("ptr", "x"), ("ptr", "y")], vector_bytes=vector_bytes)
+    x, y = f.parameters
+    f.store(f.load(type, x), y, 4)
+    f.ret()
+    lines = [line.strip() for line in f.text().splitlines() if "getelementptr" in line or "store" in line]
+    assert [line.removeprefix("store ").rsplit(" %", 2)[0] for line in lines if "store" in line] == stored
+    offsets = [int(line.rsplit(" ", 1)[1]) for line in lines if "getelementptr" in line]
+    assert offsets == sorted(offsets)
+
+
+@pytest.mark.parametrize("type", ["double", "i64"])
+def test_parts_of_a_vector_land_where_they_belong(type: str) -> None:
+    x, y = np.arange(20).astype(NUMPY_TYPES[type]), np.zeros(20, NUMPY_TYPES[type])
+
+    def body(f: FunctionBuilder, source: Reg, target: Reg) -> None:
+        f.store(f.load(f"<20 x {type}>", source), target)
+
+    native(["ptr", "ptr"], body)(x.ctypes.data, y.ctypes.data)
+    np.testing.assert_array_equal(y, x)
