@@ -13,6 +13,7 @@ from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.loops.rows import Rows
+from onnxc.compiler.planning.schedules import ReductionSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
 
@@ -143,6 +144,40 @@ def test_softmax_of_extremes(value: float) -> None:
     native = Native(make(["f32[N, M]"], build))
     x = sample(F32, 18, 20)
     x[3, 4] = x[5] = value
+    native.check(x, bound=2e-6)
+
+
+# Fewer columns than a vector has lanes, as many, one more, as many as registers hold for either width, more than that.
+@pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 32, 49, 64, 128, 129])
+@pytest.mark.parametrize("dtype", [F32, F16, F64], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_of_a_known_length(columns: int, dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        sigmoid = ir.div(1.0, ir.add(ir.exp(ir.neg(x)), 1.0))
+        kinds = (ir.softmax, ir.log_softmax, ir.masked_softmax)
+        scale = ir.constant(np.linspace(0.5, 2, columns).astype(dtype.numpy))
+        return [*(kind(x, 1) for kind in kinds), ir.softmax(sigmoid, 1), ir.rms_norm(x, scale, 1, 1e-5)]
+
+    native = Native(make([f"{dtype}[N, {columns}]"], build), target)
+    x = sample(dtype, 9, columns)
+    native.check(x, bound=8 * precision(dtype))
+    lanes = target.vector_bits // 8 // max(dtype.itemsize, 4)
+    algorithms = [kernel.scheduled(ReductionSchedule).algorithm for kernel in native.plan.kernels]
+    assert ("held" in algorithms) == (columns <= lanes * target.vector_registers // 4)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 49])
+def test_odd_values_in_rows_that_registers_hold(columns: int) -> None:
+    """NaN in any column makes its row NaN, and no other."""
+    native = Native(
+        make([f"f32[N, {columns}]"], lambda ir, x: [ir.softmax(x, 1), ir.log_softmax(x, 1), ir.masked_softmax(x, 1)])
+    )
+    odd = [np.nan, np.inf, -np.inf, -0.0, 3e38, -3e38]
+    x = np.zeros((len(odd) * columns + 1, columns), np.float32)
+    for ordinal, value in enumerate(odd):
+        for column in range(columns):
+            x[ordinal * columns + column, column] = value
+    x[-1] = -np.inf
     native.check(x, bound=2e-6)
 
 

@@ -2,11 +2,13 @@
 
 A composite is decomposed first; what is left is pointwise ops over whole rows, folds of rows, and pointwise ops on what
 the folds gave. If the last axis is folded, lanes are columns of one row; if it is kept, or rows are short, lanes are
-rows side by side.
+rows side by side. What a pass has computed waits for the next in the row of the result; in registers where a row has
+few vectors, all of whose passes are code without loops.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
@@ -39,6 +41,8 @@ class _RowLoops:
 
     frame: KernelFrame
     rows: Rows
+    # What waits in registers, and for which columns.
+    held: dict[tuple[Value, Int], Reg] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows, self.schedule = self.rows, self.frame.kernel.scheduled(ReductionSchedule)
@@ -46,7 +50,8 @@ class _RowLoops:
             rows.folds, rows.shape, rows.axes, rows.kept, rows.root
         )  # fmt: skip
         self.writes_rows = rows.writes_rows
-        self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm == "rows"
+        self.holds_rows = self.schedule.algorithm == "held"
+        self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm in ("rows", "held")
         self.staged = rows.staged(self.schedule.staged_cost)
         kept_sizes = [self.shape[axis] for axis in self.kept]
         if self.lanes_are_columns:
@@ -123,6 +128,9 @@ class _RowLoops:
     def _element(self, e: Evaluator, value: Value, index: Sequence[Index], ordinal: int) -> Reg:
         """A value of a row in the pass of an ordinal; what waits behind it is stored, what waited before is loaded."""
         before, after = self.staged[ordinal : ordinal + 2] if ordinal < len(self.folds) else (self.staged[-1],) * 2
+        if self.holds_rows:
+            self._hold(e, before, after, index)
+            return e.value(value, index)
         offset = e.strided(index, row_major(self.shape))
         if before is not None:
             e.bound[before] = e.load(before, self.frame.output, offset)
@@ -131,6 +139,14 @@ class _RowLoops:
             e.store(to_memory(x, after.dtype, e.f), self.frame.output, memory_type(after.dtype), offset)
             e.bound[after] = x
         return e.value(value, index)
+
+    def _hold(self, e: Evaluator, before: Value | None, after: Value | None, index: Sequence[Index]) -> None:
+        """Gives the evaluator what waited before a pass, and lets wait what is wanted behind it."""
+        columns = index[self.axes[-1]].base
+        if before is not None:
+            e.bound[before] = self.held[before, columns]
+        if after is not None and after is not before:
+            self.held[after, columns] = e.bound[after] = e.value(after, index)
 
     def _for_columns(
         self,
@@ -165,15 +181,15 @@ class _RowLoops:
         """visit(place, value) for the places below `stop`, each with the next of the values."""
         f, count = self.frame.f, len(values)
         if count < 2:
-            return f.loop(0, stop, step, visit, values)
+            return f.loop(0, stop, step, visit, values, unroll=self.holds_rows)
 
         def turn(position: Int, *totals: Reg) -> Sequence[Reg]:
             return [visit(f.add(position, ordinal * step), total)[0] for ordinal, total in enumerate(totals)]
 
         wide = step * count
         whole = f.mul(f.sdiv(stop, wide), wide)
-        first, *others = f.loop(0, whole, wide, turn, values)
-        return (*f.loop(whole, stop, step, visit, (first,)), *others)
+        first, *others = f.loop(0, whole, wide, turn, values, unroll=self.holds_rows)
+        return (*f.loop(whole, stop, step, visit, (first,), unroll=self.holds_rows), *others)
 
     def _columns(
         self,
@@ -210,22 +226,24 @@ class _RowLoops:
         type = vector_type(register_type(dtype), self.frame.lanes)
         start = f.constant(type, identity(kind, dtype))
 
+        step = partial(_more_extreme, kind) if self.rows.may_miss_nan(fold) else partial(combine, kind, dtype)
+
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None, total: Reg) -> Sequence[Reg]:
             x = e.spread(self._element(e, fold.operands[0], index, ordinal))
-            combined = combine(kind, dtype, total, x, f)
+            combined = step(total, x, f)
             return (combined if tail is None else f.select(tail, combined, total),)
 
         total, *others = self._for_columns(kept, mask, bound, visit, (start,) * self._accumulators(fold))
         for other in others:
-            total = combine(kind, dtype, total, other, f)
+            total = step(total, other, f)
         if self.lanes_are_columns:
-            total = fold_lanes(kind, dtype, total, f)
+            total = _fold_halves(step, total, f)
         return round_register(total, dtype, f) if dtype.is_float else total
 
     def _accumulators(self, fold: Op) -> int:
         """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
         is_short = isinstance(self.columns, int) and self.columns < self.schedule.accumulators * self.frame.lanes
-        is_costly = self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
+        is_costly = not self.holds_rows and self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
         return 1 if is_short or is_costly or not self.lanes_are_columns else self.schedule.accumulators
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
@@ -324,8 +342,17 @@ def combine(kind: str, dtype: DType, a: Reg, b: Reg, f: FunctionBuilder) -> Reg:
 
 def fold_lanes(kind: str, dtype: DType, total: Reg, f: FunctionBuilder) -> Reg:
     """All lanes folded pairwise, always in the same order."""
+    return _fold_halves(partial(combine, kind, dtype), total, f)
+
+
+def _fold_halves(step: Callable[[Reg, Reg, FunctionBuilder], Reg], total: Reg, f: FunctionBuilder) -> Reg:
     while total.lanes > 1:
         half = total.lanes // 2
         low, high = (f.shuffle(total, None, range(start, start + half)) for start in (0, half))
-        total = combine(kind, dtype, low, high, f)
+        total = step(low, high, f)
     return total
+
+
+def _more_extreme(kind: str, a: Reg, b: Reg, f: FunctionBuilder) -> Reg:
+    """The larger or the smaller one, `a` where one is NaN."""
+    return f.select(f.fcmp("ogt" if kind == "max" else "olt", b, a), b, a)

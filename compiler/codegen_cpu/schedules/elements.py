@@ -96,6 +96,12 @@ ACCUMULATORS = 4
 STAGED_COST = 8
 """A value that costs more simple instructions than this per element, and is wanted in two passes, waits in the row."""
 
+HELD_PART = 4
+"""A row is held in registers if it fills no more than this part of them; constants and what is computed need others."""
+
+MOST_UNROLLED = 1024
+"""The simple instructions that the passes over such a row may take: they are code without loops."""
+
 BAND_ROWS = 32
 """Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""
 
@@ -206,13 +212,25 @@ def _joins_short_rows(block: Block, lanes: int) -> bool:
 
 def _reduction(problem: KernelProblem, target: Target) -> Schedule:
     threads, rows = element_threads(target), Rows(decompose_block(problem.block, problem.kind))
+    is_held = _holds_rows(rows, target)
     return ReductionSchedule(
-        algorithm="short" if _folds_short_rows(rows, threads.lanes) else "rows",
+        algorithm="held" if is_held else "short" if _folds_short_rows(rows, threads.lanes) else "rows",
         tile=Tile(1, threads.lanes),
         accumulators=ACCUMULATORS,
-        staged_cost=STAGED_COST,
+        staged_cost=0 if is_held else STAGED_COST,
         workers=threads,
     )
+
+
+def _holds_rows(rows: Rows, target: Target) -> bool:
+    """Whether rows that are passed over several times are known to be so short that registers hold one."""
+    length = product(rows.shape[axis] for axis in rows.axes[-rows.merged :])
+    is_one_piece = rows.last_is_folded and rows.merged == len(rows.axes)
+    if not (rows.writes_rows and rows.folds and is_one_piece and isinstance(length, int)):
+        return False
+    vectors = -(-length * max(rows.root.dtype.itemsize, 4) * 8 // target.vector_bits)
+    cost = sum(rows.cost(fold.operands[0]) for fold in rows.folds) + rows.cost(rows.root)
+    return vectors <= target.vector_registers // HELD_PART and vectors * cost <= MOST_UNROLLED
 
 
 def _folds_short_rows(rows: Rows, lanes: int) -> bool:

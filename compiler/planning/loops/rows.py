@@ -103,6 +103,25 @@ class Rows:
             return 0
         return element_cost(value.op) + sum(self.cost(operand, known) for operand in value.op.operands)
 
+    def may_miss_nan(self, fold: Op) -> bool:
+        """Whether an extremum need not be NaN where an element is: the result is NaN all the same.
+
+        Behind m = max(x), the sum of exp(x - m) is NaN, and so is what a softmax or its logarithm makes of it.
+        """
+        if fold.name != "reduce" or fold.text("kind") not in ("max", "min") or not fold.operands[0].dtype.is_float:
+            return False
+        sums = [other for other in self.folds if other.name == "reduce" and other.text("kind") == "sum"]
+        return any(self._is_summed_below(fold, other) and _is_nan_with(self.root, other.results[0]) for other in sums)
+
+    @staticmethod
+    def _is_summed_below(fold: Op, total: Op) -> bool:
+        """Whether `total` is the sum of exp(x - m), m being the extremum of x."""
+        exponential = total.operands[0].op
+        difference = exponential.operands[0].op if exponential is not None and exponential.name == "exp" else None
+        if difference is None or difference.name != "sub" or difference.operands[0] is not fold.operands[0]:
+            return False
+        return _number_of_row(difference.operands[1]) is fold.results[0]
+
     def staged(self, least_cost: int) -> tuple[Value | None, ...]:
         """What waits in the output row before the first fold and behind each: what costs more and is needed again.
 
@@ -124,6 +143,34 @@ class Rows:
             return False
         is_needed = any(value in self.row_values(root) for root in later)
         return is_needed and not any(before in self.row_values(root, value) for root in later)
+
+
+# What is NaN if any operand is.
+_NAN_GOES_ON = frozenset(("add", "sub", "mul", "div", "neg", "exp", "log", "reciprocal", "broadcast", "reshape"))
+
+
+def _is_nan_with(value: Value, cause: Value) -> bool:
+    """Whether all of a value is NaN where its cause is."""
+    value = _number_of_row(value)
+    if value is cause:
+        return True
+    op = value.op
+    return op is not None and op.name in _NAN_GOES_ON and any(_is_nan_with(operand, cause) for operand in op.operands)
+
+
+def _number_of_row(value: Value) -> Value:
+    """What is repeated along the row, which another number may stand for where it equals a third."""
+    op = value.op
+    if op is not None and op.name in ("broadcast", "reshape"):
+        return _number_of_row(op.operands[0])
+    if op is not None and op.name == "select" and _is_test_of(op.operands[0], op.operands[2]):
+        return _number_of_row(op.operands[2])
+    return value
+
+
+def _is_test_of(condition: Value, value: Value) -> bool:
+    """Whether a condition is that a value equals something, which NaN does not."""
+    return condition.op is not None and condition.op.name == "equal" and value in condition.op.operands
 
 
 def fold_axes(op: Op) -> tuple[int, ...]:
