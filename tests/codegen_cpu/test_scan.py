@@ -43,6 +43,21 @@ def test_element_types(dtype: DType) -> None:
         native.check(_numbers(dtype, *shape), bound=2 * precision(dtype))
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("lines", [2, 15, 17, 64, 128, 129])
+def test_lines_of_a_known_number(lines: int, target: Target) -> None:
+    forms = [(kind, exclusive, reverse) for kind, axis, exclusive, reverse in FORMS if axis == 1]
+    for dtype in (F32, I32, F64):
+        native = Native(
+            make(
+                [f"{dtype}[N, M, {lines}]"],
+                lambda ir, x: [ir.scan_axis(x, kind, 1, exclusive, reverse) for kind, exclusive, reverse in forms],
+            ),
+            target,
+        )
+        native.check(_numbers(dtype, 2, 5, lines), bound=2 * precision(dtype))
+
+
 def test_the_operand_may_be_a_view() -> None:
     native = Native(make(["f32[N, M, K]"], lambda ir, x: build(ir, ir.transpose(x, (2, 0, 1)))))
     for shape in SHAPES:

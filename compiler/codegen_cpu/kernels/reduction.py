@@ -62,7 +62,8 @@ class _RowLoops:
             1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.frame.lanes - 1, self.frame.lanes)
         )
         self.units = product(self.outer) * self.blocks
-        self.unit_elements = product(self.shape[axis] for axis in self.axes) * self.unit_width
+        self.length = product(self.shape[axis] for axis in self.axes)
+        self.unit_elements = self.length * self.unit_width
 
     @property
     def columns(self) -> Dim:
@@ -173,7 +174,8 @@ class _RowLoops:
                 return visit(e, self._index(kept, before), None, *values)
             return self._columns(kept, before, last, bound, visit, values)
 
-        return f.loop(0, frame.size(product(outer)), 1, rows, carried)
+        count = frame.size(product(outer))
+        return f.loop(0, count, 1, rows, carried) if self.lanes_are_columns else self._in_turn(count, 1, rows, carried)
 
     def _in_turn(
         self, stop: Int, step: int, visit: Callable[..., Sequence[Reg]], values: Sequence[Reg]
@@ -242,9 +244,10 @@ class _RowLoops:
 
     def _accumulators(self, fold: Op) -> int:
         """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
-        is_short = isinstance(self.columns, int) and self.columns < self.schedule.accumulators * self.frame.lanes
+        length, step = (self.columns, self.frame.lanes) if self.lanes_are_columns else (self.length, 1)
+        is_short = isinstance(length, int) and length < self.schedule.accumulators * step
         is_costly = not self.holds_rows and self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
-        return 1 if is_short or is_costly or not self.lanes_are_columns else self.schedule.accumulators
+        return 1 if is_short or is_costly else self.schedule.accumulators
 
     def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
         """The position of the extremum; the first NaN is it where there is one, the last where the last is asked for.

@@ -99,7 +99,7 @@ class _Scan:
             f.loop(start, stop, self.lanes, lambda column: self._vector(before, (*after[:-1], Index(column, 1)), stop))
 
         def together() -> None:
-            if self.width == self.part:
+            if self.width <= self.part:
                 self._registers(before, after[:-1], start, stop)
             else:
                 self._stretch(before, after[:-1], start, stop)
