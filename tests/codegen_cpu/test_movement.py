@@ -249,6 +249,13 @@ def test_a_slice_is_turned_in_squares(target: Target) -> None:
         native.check(sample(F32, batch, 37, 19))
 
 
+def test_a_composite_of_what_crosses_memory_is_computed_in_squares() -> None:
+    native = Native(make(["f32[N, M, K]"], lambda ir, x: ir.gelu(ir.transpose(x, (0, 2, 1)))))
+    assert schedules(native) == ["squares"]
+    for shape in CROSSED_SHAPES:
+        native.check(sample(F32, *shape), bound=1e-6)
+
+
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("shape", [(1, 16, 16), (2, 19, 37), (1, 130, 9)], ids=str)
 def test_pointwise_ops_read_what_is_turned_beside_what_is_not(shape: tuple[int, int, int], target: Target) -> None:

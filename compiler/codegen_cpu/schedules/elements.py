@@ -168,7 +168,7 @@ def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
 
 
 def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
-    domain = affine_domain(sink_block(problem.block))
+    domain = affine_domain(sink_block(decompose_block(problem.block, problem.kind)))
     if domain is not None and crossed_axis(domain, SMALLEST_CROSSED) is not None:
         dtypes = [problem.block.results[0].dtype, *(leaf.dtype for leaf in domain.leaves)]
         widest = max(dtype.bits for dtype in dtypes)

@@ -120,7 +120,7 @@ class Rows:
         difference = exponential.operands[0].op if exponential is not None and exponential.name == "exp" else None
         if difference is None or difference.name != "sub" or difference.operands[0] is not fold.operands[0]:
             return False
-        return _number_of_row(difference.operands[1]) is fold.results[0]
+        return _scalar_of_row(difference.operands[1]) is fold.results[0]
 
     def staged(self, least_cost: int) -> tuple[Value | None, ...]:
         """What waits in the output row before the first fold and behind each: what costs more and is needed again.
@@ -151,20 +151,20 @@ _NAN_GOES_ON = frozenset(("add", "sub", "mul", "div", "neg", "exp", "log", "reci
 
 def _is_nan_with(value: Value, cause: Value) -> bool:
     """Whether all of a value is NaN where its cause is."""
-    value = _number_of_row(value)
+    value = _scalar_of_row(value)
     if value is cause:
         return True
     op = value.op
     return op is not None and op.name in _NAN_GOES_ON and any(_is_nan_with(operand, cause) for operand in op.operands)
 
 
-def _number_of_row(value: Value) -> Value:
-    """What is repeated along the row, which another number may stand for where it equals a third."""
+def _scalar_of_row(value: Value) -> Value:
+    """What is repeated along the row, in whose stead another value may be where it equals a third."""
     op = value.op
     if op is not None and op.name in ("broadcast", "reshape"):
-        return _number_of_row(op.operands[0])
+        return _scalar_of_row(op.operands[0])
     if op is not None and op.name == "select" and _is_test_of(op.operands[0], op.operands[2]):
-        return _number_of_row(op.operands[2])
+        return _scalar_of_row(op.operands[2])
     return value
 
 
