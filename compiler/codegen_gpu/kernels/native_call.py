@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from onnxc.compiler.codegen_gpu.schedules.elements import SCALAR_BYTES
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, open_kernel
@@ -92,25 +91,19 @@ def _row_evaluator(frame: KernelFrame, rows: int, row: Int, width: int) -> Evalu
 
 def _emit_whole(frame: KernelFrame, op: Op, programs: int) -> KernelCode:
     """One program: pointers to all tensors, and all their sizes."""
-    pointers = [_pointer(frame, operand, ordinal) for ordinal, operand in enumerate(op.operands)]
+    pointers = [_pointer(frame, operand) for operand in op.operands]
     pointers += [frame.output(ordinal) for ordinal in range(len(op.results))]
     sizes = [frame.size(size) for tensor in (*op.operands, *op.results) for size in tensor.shape]
-    if any(operand_view(operand) is None for operand in op.operands):
-        frame.b.line("tl.debug_barrier()")
     frame.b.line(_call(op, [*pointers, *sizes]))
     return frame.code((programs,))
 
 
-def _pointer(frame: KernelFrame, operand: Value, ordinal: int) -> Expr:
-    """The buffer of an operand. One that is a number is put into scratch memory."""
+def _pointer(frame: KernelFrame, operand: Value) -> Expr:
+    """The buffer of an operand, which the target reads no other views of."""
     view = operand_view(operand)
-    if view is not None:
-        assert is_dense(view), operand
-        return frame.input(view.base)
-    pointer = frame.scratch(f"number{ordinal}", operand.dtype, SCALAR_BYTES * ordinal)
-    e = frame.evaluator()
-    e.store(e.value(operand, (0,) * operand.rank), operand.dtype, pointer, 0)
-    return pointer
+    assert view is not None, operand
+    assert is_dense(view), operand
+    return frame.input(view.base)
 
 
 def _converted(e: Evaluator, x: Expr, dtype: DType) -> Expr:

@@ -27,7 +27,6 @@ __all__ = [
     "BLOCK",
     "ELEMENT_SCHEDULES",
     "LANES_PER_WARP",
-    "SCALAR_BYTES",
     "SMALLEST_CROSSED",
     "WINDOW_BLOCK",
     "accumulator_of",
@@ -55,9 +54,6 @@ BOXES = 2048
 
 MOST_ROW_WARPS = 8
 """Warps of a program that has whole rows: the longest, of 8,192 elements, are 32 for each thread."""
-
-SCALAR_BYTES = 16
-"""Memory for an operand that is a number: pointers are multiples of as many bytes."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -110,7 +106,7 @@ def _suppression(problem: KernelProblem) -> Schedule:
 
 
 def _native_call(problem: KernelProblem) -> Schedule:
-    """A tile of elements, a tile of whole rows, or one program, which has memory for operands that are numbers."""
+    """A tile of elements, a tile of whole rows, or one program."""
     op = next(op for op in problem.block.ops if op.name == "native_call")
     tensors = (*op.operands, *op.results)
     match op.text("access"):
@@ -124,8 +120,7 @@ def _native_call(problem: KernelProblem) -> Schedule:
             rows = max(1, min(BLOCK // width, most))
             warps = Warps(max(1, min(MOST_ROW_WARPS, rows * width // LANES_PER_WARP)))
             return NativeCallSchedule(algorithm="rows", block=rows, workers=warps)
-    scratch = SCALAR_BYTES * len(op.operands)
-    return NativeCallSchedule(algorithm="whole", block=1, shared_bytes=scratch, workers=Warps(4))
+    return NativeCallSchedule(algorithm="whole", block=1, workers=Warps(4))
 
 
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
