@@ -390,9 +390,10 @@ OPTIONS: Rows = {
     ),
     "custom-operator": ("a custom operator is declared in a way that cannot be", "onnxc.custom_operator"),
     "native-code": ("LLVM IR of a custom operator is refused", "onnxc.custom_operator, native"),
+    "triton-code": ("Triton source of a custom operator is refused", "onnxc.custom_operator, triton"),
     "no-native-kernel": (
-        "native code of a custom operator is not for the target, and no function on the host means the same",
-        "onnxc.custom_operator, native",
+        "the code of a custom operator is not for the target, and no function on the host means the same",
+        "onnxc.custom_operator, native and triton",
     ),
     "duplicate-custom-operator": (
         "two custom operators have one domain, name and version",

@@ -394,6 +394,7 @@ def custom_operator(
     build: "BuildBody | None" = None,
     host: Callable[..., object] | str | None = None,
     native: str | None = None,
+    triton: str | None = None,
     access: str | None = None,
     types: "TypeRule | None" = None,
 ) -> "CustomOperator":
@@ -412,8 +413,9 @@ def custom_operator(
     `types` then says the type of each output: a function of the node that gives a list of pairs of an element type and
     a shape, in which None is a size that only the call decides.
     native: a module of LLVM IR for CPUs, with `types` as for host. `access` says what a call of its function computes:
-    so many "elements", so many "rows" along the last axis, or the "whole". `host` may be given beside it: a function
-    that means the same, for targets that the code is not for.
+    so many "elements", so many "rows" along the last axis, or the "whole".
+    triton: functions of Triton for GPUs, as a text, with `types` and `access` as for native. Of native, triton and host
+    several may be given that mean the same: a target takes its own, and host where it has none.
 
     Raises InputError.
     """
@@ -430,6 +432,7 @@ def custom_operator(
         build=build,
         host=host,
         native=native,
+        triton=triton,
         access=access,
         types=types,
     )

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS, convolution, reduction, scan
+from onnxc.compiler.codegen_gpu.kernels import EMITTERS, convolution, native_call, reduction, scan
 from onnxc.compiler.codegen_gpu.schedules import attention, block_products
 from onnxc.compiler.codegen_gpu.schedules.attention import (
     attention_candidates,
@@ -39,10 +39,12 @@ from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_mea
 from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
 from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
+from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
-from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT, reads_any_view
+from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT
 from onnxc.compiler.planning.fusion.groups import Computes
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.views import View, is_dense
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (
     AttentionSchedule,
@@ -63,7 +65,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     f32_operands = INPUT_PRECISIONS.get(precision, INPUT_PRECISIONS["fp32"])
     candidates = partial(_candidates, target=target, f32_operands=f32_operands)
     return PlanTarget(
-        *(str(target), is_native, reads_any_view, _measures, candidates, partial(_cost, target=target)),
+        *(str(target), is_native, _reads, _measures, candidates, partial(_cost, target=target)),
         residency="device",
         arranges=_ARRANGES,
         computes=_COMPUTES,
@@ -73,6 +75,11 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         reads_padding=convolution.reads_padding,
         sweep=partial(_sweep, target=target),
     )
+
+
+def _reads(anchor: Op, ordinal: int, view: View) -> bool:
+    """Kernels step through any view, but for code of callers that gets pointers."""
+    return anchor.name != "native_call" or anchor.text("access") != "whole" or is_dense(view)
 
 
 def _candidates(problem: KernelProblem, case: Case, target: Target, f32_operands: str) -> Sequence[Schedule]:
@@ -160,6 +167,7 @@ _CHECKS = {
     "attention": attention.is_native,
     "block_product": block_products.is_native,
     "convolution": convolution.is_native,
+    "native_call": native_call.is_native,
     "reduce": reduction.is_native,
     "scan_axis": scan.is_native,
 }

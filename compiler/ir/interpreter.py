@@ -126,7 +126,9 @@ class _Run:
             case "call":
                 results = self.block(self.functions[op.text("function")].body, operands, {})
             case "native_call":
-                results = apply_function("custom_operator", operands, host_form(op, "the interpreter"), sizes)
+                results = apply_function(
+                    "custom_operator", operands, host_form(op, "the interpreter", "it runs no code"), sizes
+                )
             case "host":
                 results = apply_function(op.text("function"), operands, op.attributes, sizes)
             case _:

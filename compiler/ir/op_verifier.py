@@ -100,7 +100,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "suppress_boxes": "count: dim",
     "fourier": "inverse: bool, onesided: bool",
     "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
-    "native_call": "operator: str, llvm: str, access: str, path: str, scalars: strs, ...",
+    "native_call": "operator: str, llvm: str, triton: str, access: str, path: str, scalars: strs, ...",
     "host": "function: str, ...",
 }
 """The attributes of each primitive and their kinds; one that is not listed has none. After `...` any others may be."""

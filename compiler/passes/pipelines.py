@@ -17,6 +17,7 @@ from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
 from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
 from onnxc.compiler.passes.lower.host_native_calls import host_native_calls
+from onnxc.compiler.passes.lower.host_triton_calls import host_triton_calls
 from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
@@ -100,7 +101,13 @@ GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
 )
 """For those whose tensor cores multiply floats of 8 bits too."""
 
-CPU_KERNELS: tuple[Pass, ...] = (decompose_attention, decompose_rotary, count_non_zero, chirp_transforms)
+CPU_KERNELS: tuple[Pass, ...] = (
+    host_triton_calls,
+    decompose_attention,
+    decompose_rotary,
+    count_non_zero,
+    chirp_transforms,
+)
 """For the CPU, which has no kernels of their own for these, or slow ones."""
 
 GPU_KERNELS: tuple[Pass, ...] = (

@@ -388,9 +388,13 @@ class SuppressionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class NativeCallSchedule(Schedule):
-    """What threads share of the work of a caller's code: ranges of elements, ranges of rows, or nothing."""
+    """What workers share of the work of a caller's code: ranges of elements, ranges of rows, or nothing.
+
+    block: how many of them a program of a GPU takes; threads take any number.
+    """
 
     algorithm: Literal["elements", "rows", "whole"]
+    block: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

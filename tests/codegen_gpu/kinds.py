@@ -23,6 +23,7 @@ from onnxc.compiler.target import Target, parse_target
 
 # Not by tests/codegen_gpu/support.py: where a pack is measured there is no Triton.
 from tests.codegen_cpu.support import make
+from tests.codegen_gpu.callers_code import affine, centred, turned
 
 __all__ = ["FOLDER", "KINDS", "Kind", "golden_text", "sources_of"]
 
@@ -181,6 +182,9 @@ KINDS: Mapping[str, Kind] = {
     "suppress_boxes": Kind(
         ("T[2, S, 4]", "T[2, 3, S]", "f32[]"), lambda ir, b, s, o: ir.suppress_boxes(b, s, [o], 100), dtypes=("f32",)
     ),
+    "native_call_elements": Kind(("T[4096, 256]",), affine, ("LDG.E.128", "STG.E.128")),
+    "native_call_rows": Kind(("T[N, 1000]",), centred),
+    "native_call_whole": Kind(("T[N, 96]",), turned, dtypes=("f32",)),
     "random": Kind((), lambda ir: ir.random_bits((64, 64), 7), dtypes=("u32",)),
 }
 

@@ -394,7 +394,7 @@ function main(%x: f32[N, 2], %n: i64[1], %c: bool[]) -> ("a", "b", "stacked") wh
     }
   %6 = call %3 {function = "negate"} : f32[N, 2]
   %7 = host %6 {function = "unchanged", mode = "any"} : f32[N, 2]
-  %8 = native_call %6 {access = "whole", llvm = "", operator = "a.B-1", path = "a:b", scalars = []} : f32[N, 2]
+  %8 = native_call %6 {access = "whole", llvm = "", operator = "B", path = "a:b", scalars = [], triton = ""} : f32[N, 2]
   %9, %10 = recurrence %7, %x {carried = 1, scans = 1, trips = 3} : f32[N, 2], f32[3, N, 2]
     block(%iteration_1 "iteration": i64[], %state_1 "state": f32[N, 2], %captured0_2 "captured0": f32[N, 2]) {
       %11 = add %state_1, %captured0_2 : f32[N, 2]

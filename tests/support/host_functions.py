@@ -62,4 +62,13 @@ def reusing(x: np.ndarray) -> np.ndarray:
 
 
 def affine(x: np.ndarray, scale: float, bias: int) -> np.ndarray:
-    return x * np.float32(scale) + np.float32(bias)
+    return (x * x.dtype.type(scale) + x.dtype.type(bias)).astype(x.dtype)
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    """Rows less their means."""
+    return (x - x.mean(-1, keepdims=True)).astype(x.dtype)
+
+
+def turned(x: np.ndarray) -> np.ndarray:
+    return x.T

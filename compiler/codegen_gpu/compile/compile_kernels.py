@@ -18,7 +18,7 @@ from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.jobs.worker_pool import default_count
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
-from onnxc.runtime.errors import DeviceError, UnsupportedError
+from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 
 __all__ = ["compile_kernels", "parameter_table"]
 
@@ -45,7 +45,7 @@ def compile_kernels(
     names: what each source is called in an error. pool: the processes, by default those that this process keeps.
 
     Raises UnsupportedError "kernel-compile-failed" with every kernel that does not compile or exceeds the target's
-    limits, DeviceError where there is no triton.
+    limits, InputError where it calls code of a custom operator, DeviceError where there is no triton.
     """
     card, installed = card_of(target), triton_version()
     keys = [kernel_key(source, target.name, installed) for source in sources]
@@ -70,6 +70,9 @@ def compile_kernels(
             else:
                 kernels[key] = checked
         folder.store([kernels[key] for key in missing if key in kernels])
+        for key, reason in failures.items():
+            if operator := different[key].operator:
+                raise InputError(f"the Triton code of {operator} does not compile: {reason}", code="triton-code")
         if failures:
             raise _failure(failures, keys, different, names, target)
     return [kernels[key] for key in keys]

@@ -43,7 +43,16 @@ def compile_job(job: Job) -> Compiled | Failed:
     try:
         return _compile(job)
     except Exception as problem:
-        return Failed(f"{type(problem).__name__}: {problem}")
+        return Failed(_reason(problem))
+
+
+def _reason(problem: BaseException | None) -> str:
+    """What was raised, then its causes: what is wrong in a function stands behind the call of it."""
+    reasons: list[str] = []
+    while problem is not None:
+        reasons.append(f"{type(problem).__name__}: {problem}")
+        problem = problem.__cause__
+    return "\n".join(reasons)
 
 
 def _compile(job: Job) -> Compiled:

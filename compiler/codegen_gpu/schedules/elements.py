@@ -13,6 +13,7 @@ from onnxc.compiler.planning.loops.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     Joining,
+    NativeCallSchedule,
     PointwiseSchedule,
     Schedule,
     SuppressionSchedule,
@@ -50,6 +51,9 @@ SMALLEST_CROSSED = 16
 
 BOXES = 2048
 """Boxes that a program compares at a time, 8 for each thread of 8 warps."""
+
+MOST_ROW_WARPS = 8
+"""Warps of a program that has whole rows: the longest, of 8,192 elements, are 32 for each thread."""
 
 
 def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
@@ -101,10 +105,29 @@ def _suppression(problem: KernelProblem) -> Schedule:
     return SuppressionSchedule(algorithm="rounds", block=block, shared_bytes=marks, workers=Warps(8))
 
 
+def _native_call(problem: KernelProblem) -> Schedule:
+    """A tile of elements, a tile of whole rows, or one program."""
+    op = next(op for op in problem.block.ops if op.name == "native_call")
+    tensors = (*op.operands, *op.results)
+    match op.text("access"):
+        case "elements":
+            block, warps = flat_tile(product(op.results[0].shape), BLOCK)
+            return NativeCallSchedule(algorithm="elements", block=block, workers=warps)
+        case "rows":
+            width = max(power_of_two(size) for tensor in tensors if isinstance(size := tensor.shape[-1], int))
+            count = product(op.results[0].shape[:-1])
+            most = max(1, power_of_two(count)) if isinstance(count, int) else BLOCK
+            rows = max(1, min(BLOCK // width, most))
+            warps = Warps(max(1, min(MOST_ROW_WARPS, rows * width // LANES_PER_WARP)))
+            return NativeCallSchedule(algorithm="rows", block=rows, workers=warps)
+    return NativeCallSchedule(algorithm="whole", block=1, workers=Warps(4))
+
+
 ELEMENT_SCHEDULES: Mapping[KernelKind, Callable[[KernelProblem], Schedule]] = {
     "pointwise": _pointwise,
     "concatenate": _concatenate,
     "window": _window,
     "suppress_boxes": _suppression,
+    "native_call": _native_call,
 }
 """The one way in which each of these kinds is computed."""

@@ -4,7 +4,7 @@ Plain data between the code that writes sources, the workers that compile them a
 them; nothing here imports triton.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxc.compiler.ir.dims import Dim
@@ -38,6 +38,7 @@ class KernelSource:
     are no constexpr parameters: constants are literals. The module it is executed in provides triton, tl and libdevice.
     All pointers are multiples of 16 bytes; `divisible` names the numbers known to be multiples of 16.
     cooperative: whether its programs wait for each other, so that all must run at the same time.
+    operator: the custom operator whose code it calls, empty for none; for people alone.
     """
 
     text: str
@@ -46,6 +47,7 @@ class KernelSource:
     stages: int = 3
     divisible: tuple[str, ...] = ()
     cooperative: bool = False
+    operator: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

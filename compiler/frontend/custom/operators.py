@@ -10,6 +10,7 @@ from typing import Literal
 from google.protobuf.message import DecodeError
 
 from onnxc.compiler.frontend.custom.face import BuildBody, TypeRule
+from onnxc.compiler.frontend.custom.triton_source import TritonCode, read_triton
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto
 from onnxc.compiler.frontend.read import SupportsSerialize
@@ -70,9 +71,13 @@ Access = Literal["elements", "rows", "whole"]
 
 @dataclass(frozen=True)
 class NativeBody:
-    """A body that is a module of LLVM IR; `path`, if not empty, is that of a host function which means the same."""
+    """A body that is code: a module of LLVM IR for CPUs, empty where there is none, Triton source for GPUs, or both.
+
+    path: of a host function which means the same, empty where there is none.
+    """
 
     llvm: str
+    triton: TritonCode | None
     access: Access
     types: TypeRule
     path: str
@@ -143,20 +148,25 @@ def custom_operator(
     build: BuildBody | None = None,
     host: Callable[..., object] | str | None = None,
     native: str | None = None,
+    triton: str | None = None,
     access: str | None = None,
     types: TypeRule | None = None,
 ) -> CustomOperator:
     """See `onnxc.custom_operator`."""
     if isinstance(since, bool) or not isinstance(since, int) or since < 1:
         raise _wrong(f"since is {since!r}, expected the first version of the domain that has the operator, from 1")
-    # What native code means may be said by a function on the host, for where the code cannot run.
-    if sum(body is not None for body in (function, build, native or host)) != 1:
-        message = "has one body: one of function=, build=, host= and native= is to be given, or native= with host="
+    has_code = native is not None or triton is not None
+    # Code is for one kind of target each; what it means may be said by a function on the host, for all others.
+    if sum((function is not None, build is not None, has_code or host is not None)) != 1:
+        message = "has one body: function=, build=, or what means the same: host=, native= and triton="
         raise _wrong(f"{name or 'the operator'} {message}")
-    if access is not None and native is None:
-        raise _wrong("access= is for native=")
-    if (types is not None) != (host is not None or native is not None):
-        raise _wrong("types= is for host= and native=, and is needed there: other bodies say their types themselves")
+    if access is not None and not has_code:
+        raise _wrong("access= is for native= and triton=")
+    if (types is not None) != (host is not None or has_code):
+        message = (
+            "types= is for host=, native= and triton=, and is needed there: other bodies say their types themselves"
+        )
+        raise _wrong(message)
     if function is not None:
         if inputs or outputs or attributes or defaults:
             raise _wrong("a function says its inputs, outputs and attributes itself")
@@ -169,15 +179,17 @@ def custom_operator(
     assert types is not None
     _expect_callable("types", types)
     path = "" if host is None else _import_path(host)
-    if native is None:
+    if not has_code:
         return CustomOperator(domain, name, since, HostFunction(path, types), schema)
-    return CustomOperator(domain, name, since, NativeBody(native, _access(native, access, schema), types, path), schema)
-
-
-def _access(native: object, access: object, schema: Schema) -> Access:
-    """How the code steps through its tensors. It gets a pointer for each, and a number for each attribute."""
-    if not isinstance(native, str):
+    if native is not None and not isinstance(native, str):
         raise _wrong(f"native is of type {type(native).__name__}, expected a text of LLVM IR")
+    code = None if triton is None else read_triton(triton, f"{domain}.{name}-{since}")
+    body = NativeBody(native or "", code, _access(access, schema), types, path)
+    return CustomOperator(domain, name, since, body, schema)
+
+
+def _access(access: object, schema: Schema) -> Access:
+    """How the code steps through its tensors. It gets each of them, and a number for each attribute."""
     for formal in (*schema.inputs, *schema.outputs):
         if formal.option != "single":
             raise _wrong(f"{formal.name} may be left out or be several, which native code cannot take")

@@ -17,7 +17,7 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
 from onnxc.compiler.ir.module import Attribute, Attributes, Value
-from onnxc.compiler.ir.primitives.native import ATTRIBUTE, host_attributes
+from onnxc.compiler.ir.primitives.native import ATTRIBUTE, host_attributes, triton_parameters
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.runtime.errors import ModelError, OnnxcError
 
@@ -114,17 +114,28 @@ def _native_call(body: NativeBody, operator: str, node: Node, ir: Builder) -> No
     for dtype in (*(value.dtype for value in operands), *(type.dtype for type in types)):
         if dtype.is_string:
             raise _failed("custom-operator-result", "its body is native code, which takes and gives no texts", node)
-    _expect_access(body.access, [*(value.shape for value in operands), *(type.known_shape for type in types)], node)
+    shapes = [*(value.shape for value in operands), *(type.known_shape for type in types)]
+    _expect_access(body.access, shapes, node)
     names = tuple(node.graph_node.schema.attributes)
+    if body.triton is not None:
+        expected = triton_parameters(body.access, len(operands), [len(shape) for shape in shapes]) + len(names)
+        _expect_parameters(body.triton.parameters, expected, node)
     attributes: Attributes = {
         "operator": operator,
         "llvm": body.llvm,
+        "triton": "" if body.triton is None else body.triton.text,
         "access": body.access,
         "path": body.path,
         "scalars": names,
         **{f"{ATTRIBUTE}{name}": _attribute(name, node) for name in names},
     }
     return ir.native_call(operands, types, attributes)[: node.output_count]
+
+
+def _expect_parameters(count: int, expected: int, node: Node) -> None:
+    if count != expected:
+        message = f"its Triton function has {count} parameter(s), and {expected} are given to it"
+        raise _failed("custom-operator-result", message, node)
 
 
 def _expect_access(access: Access, shapes: Sequence[tuple[Dim, ...]], node: Node) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.composed_attention import attention, rotary_embedding
+from onnxc.compiler.frontend.versions.composed_linear_attention import linear_attention
 from onnxc.compiler.frontend.versions.composed_losses import negative_log_likelihood_loss, softmax_cross_entropy_loss
 from onnxc.compiler.frontend.versions.composed_windows import blackman_window, hamming_window, hann_window
 from onnxc.compiler.frontend.versions.steps import Steps
@@ -233,6 +234,7 @@ COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
     ("HardSwish", 14): _hard_swish,
     ("LayerNormalization", 17): _layer_normalization,
     ("MeanVarianceNormalization", 9): _mean_variance_normalization,
+    ("LinearAttention", 27): linear_attention,
     ("Mish", 18): _mish,
     ("NegativeLogLikelihoodLoss", 12): negative_log_likelihood_loss,
     ("RMSNormalization", 23): _rms_normalization,

@@ -1,12 +1,12 @@
-"""Native code of callers on the host, in its other form, for targets that it is not for."""
+"""Code of callers on the host, in its other form, where it is not for GPUs."""
 
 from onnxc.compiler.ir.module import Module, Op
-from onnxc.compiler.ir.primitives.native import host_form
+from onnxc.compiler.ir.primitives.native import host_form, no_triton
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
 def host_native_calls(module: Module) -> Module:
-    """Makes calls of native code calls of the functions on the host that mean the same.
+    """Makes calls of code that is not for GPUs calls of the functions on the host that mean the same.
 
     Raises UnsupportedError for one that has none.
     """
@@ -16,4 +16,7 @@ def host_native_calls(module: Module) -> Module:
 @rule("native_call")
 def on_host(op: Op, build: Rewriter) -> Outcome:
     """native_call(x) = host(x)"""
-    return build.host("custom_operator", op.operands, op.result_types, host_form(op, "a GPU"))
+    why = no_triton(op)
+    if not why:
+        return None
+    return build.host("custom_operator", op.operands, op.result_types, host_form(op, "a GPU", why))
