@@ -22,7 +22,7 @@ from onnxc.runtime.encoding import DecodeError, decode_program, encode_program
 from onnxc.runtime.gpu import load as runtime_of_devices
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.load import read_artifact
-from tests.decoding.models import positioned, summing
+from tests.decoding.models import attending, positioned, summing
 from tests.models import builders
 from tests.support.fake_gpu import FakeDecoder, decoder_on_fake
 from tests.support.models import model_from_text
@@ -126,6 +126,17 @@ def test_a_call_takes_the_variants_of_its_own_sizes(monkeypatch: pytest.MonkeyPa
     assert_same_logits(fake.decoder.session(capacity=16), host.session(), [[7, 1, 3, 9], *([k] for k in range(6))])
     # With 5, 6 and 7 keys one variant, with 8, 9 and 10 another: the first call of each is not captured.
     assert graph_counts(fake) == (2, 4)
+    fake.driver.check()
+
+
+def test_attention_of_the_standard_reads_its_cache_in_one_graph() -> None:
+    model = model_from_text(attending())
+    fake, host = decoder_on_fake(model), onnxc.compile_decoder(model, threads=1)
+    for batch, graphs in ((1, (1, 2)), (2, (2, 4))):
+        there, here = fake.decoder.session(batch, capacity=8), host.session(batch)
+        tokens = np.random.default_rng(batch).integers(0, 3, (batch, 7))
+        assert_same_logits(there, here, (tokens[:, :4], *np.hsplit(tokens[:, 4:], 3)))
+        assert graph_counts(fake) == graphs
     fake.driver.check()
 
 
