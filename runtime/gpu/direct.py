@@ -51,7 +51,12 @@ class DirectEngine:
     ) -> list["SlotValue"]:
         """The outputs of a call, each where it is wanted."""
         launch, workspace, growing = self.launch, call.workspace, self.growing
-        limits = sizes if growing is None else growing.at_limits(sizes)
+        limits, again = sizes, False
+        if growing is not None:
+            # The first call of a kind may be the last, as that of a prompt: it has no more memory than it needs.
+            kind = growing.at_limits(sizes), tuple([x.address for x in values if isinstance(x, DeviceArray)])
+            again = workspace.graphs.came_before(kind)
+            limits = kind[0] if again else sizes
         resolved = launch.at(limits)
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
@@ -72,7 +77,7 @@ class DirectEngine:
             *arriving.addresses(inputs, workspace.incoming.address),
             *leaving.addresses(outputs, workspace.outgoing.address),
         )
-        self._enqueue(call, (limits, choices, addresses, arriving.nbytes, leaving.nbytes))
+        self._enqueue(call, (limits, choices, addresses, arriving.nbytes, leaving.nbytes), again=again)
         if leaving.arrays:
             call.synchronize()
         for x, offset in zip(leaving.arrays, leaving.offsets, strict=True):
@@ -90,7 +95,7 @@ class DirectEngine:
         self._enqueue(call, (sizes, b"", addresses, 0, 0))
         return [outputs[k] for k in self.results]
 
-    def _enqueue(self, call: Call, key: _Key) -> None:
+    def _enqueue(self, call: Call, key: _Key, *, again: bool = False) -> None:
         """Enqueues kernels, the copies of what is staged, and that of the status block: as a graph, if it is known."""
         launch, workspace = self.launch, call.workspace
         _, _, addresses, arriving_bytes, leaving_bytes = key
@@ -102,7 +107,7 @@ class DirectEngine:
             _copy_staged(workspace, leaving_bytes, stream, to_device=False)
             workspace.status.copy(stream)
 
-        workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle)
+        workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle, again=again)
         workspace.counts.launches += 1
         call.in_flight = True
 
