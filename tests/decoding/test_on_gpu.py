@@ -118,6 +118,19 @@ def test_one_graph_serves_all_steps_until_the_memory_grows() -> None:
     fake.driver.check()
 
 
+def test_a_prompt_has_no_more_memory_than_its_own_sizes_need() -> None:
+    small: list[int] = []
+    large: list[int] = []
+    for capacity, arenas in ((8, small), (5000, large)):
+        session = decoder_on_fake(model_from_text(attending())).decoder.session(capacity=capacity)
+        for tokens in ([0, 1, 2, 1], [1], [1]):
+            session.feed(tokens)
+            arenas.append(session._executable._engine.stats().arena_bytes)
+    # Steps, which come again, have memory for the capacity.
+    assert small[0] == large[0]
+    assert large[2] > small[2] >= small[0]
+
+
 def test_a_call_takes_the_variants_of_its_own_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     # So many keys or more are divided among programs.
     monkeypatch.setattr(attention, "LEAST_KEYS", 8)
