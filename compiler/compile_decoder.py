@@ -12,7 +12,9 @@ from onnxc.compiler.driver import compile_model, optimize, with_provenance
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.ir.dims import only_atom
 from onnxc.compiler.ir.module import Function
+from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_texts import model_of_text
@@ -70,19 +72,27 @@ def _planned(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> tu
     roles = find_roles(module.main, caches)
     kept = keep_caches(keep_last_rows(module.main, roles.logits), caches)
     plan = plan_kernels(replace(module, functions=(kept.function,)), end.plan_target, None, kept.in_place)
-    return plan, Description(
+    growing = dict.fromkeys((*kept.lengths, *_mask_length(kept.function, roles.mask)), kept.capacity)
+    return replace(plan, growing=growing), Description(
         tokens=roles.tokens,
         logits=roles.logits,
         mask=roles.mask,
         positions=roles.positions,
         row_positions=roles.row_positions,
         length=kept.length_name,
-        lengths=kept.lengths,
+        lengths=len(kept.lengths),
         caches={cache.past.producer.name: cache.axis for cache in caches},
         others=roles.others,
         vocabulary=roles.vocabulary,
         longest=roles.longest,
     )
+
+
+def _mask_length(function: Function, mask: str) -> tuple[str, ...]:
+    """The symbol that counts the tokens which a mask is for, where it has one of its own."""
+    types = (value.type for value in function.body.parameters if value.producer.name == mask)
+    sizes = [type.known_shape[-1] for type in types if isinstance(type, TensorType)]
+    return tuple(atom for atom in map(only_atom, sizes) if isinstance(atom, str))
 
 
 def _expected_caches(function: Function) -> tuple[Cache, ...]:

@@ -16,6 +16,7 @@ from onnxc.runtime.program import (
     Body,
     Check,
     Constant,
+    Growth,
     Guard,
     Host,
     If,
@@ -82,8 +83,21 @@ class _Checker:
         for slot in (*(binding.slot for binding in body.bindings), *(check.slot for check in body.checks)):
             self.expect(slot not in unranked, f"a size of slot {slot}, which has no rank,")
         self.body(body, ranks)
+        self.growth(program.growth)
         for text in self.texts:
             self.size(text)
+
+    def growth(self, growth: Growth | None) -> None:
+        """Sizes that grow, of a program that is one launch."""
+        if growth is None:
+            return
+        launches = [step for step in self.program.body.steps if isinstance(step, Launch)]
+        self.expect(len(launches) == 1, f"a table of growing sizes for {len(launches)} launches")
+        self.symbols(symbol for pair in growth.limits for symbol in pair)
+        counts = growth.choices, growth.words
+        self.expect(0 <= growth.choices <= growth.words <= _WORDS_LIMIT, f"a table of {counts} entries")
+        self.expect(len(growth.room) == len(self.program.inputs), "the number of inputs that have room")
+        self.texts |= dict.fromkeys(growth.room)
 
     def expect(self, holds: bool, what: str) -> None:
         if not holds:

@@ -24,7 +24,8 @@ def dtype_name(dtype: DType) -> str:
     """The name that a program uses for `dtype`, NumPy's own for what no program can hold."""
     if dtype.kind in "UT":
         return "string"
-    return _NAMES.get(dtype, str(dtype))
+    name = _NAMES.get(dtype)
+    return str(dtype) if name is None else name
 
 
 def dtype_kind(dtype: DType) -> str:

@@ -191,8 +191,25 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """How one CUDA graph serves calls whose sizes grow: kernels load those sizes from a table that each call brings.
+
+    limits: pairs of a symbol that grows and the symbol that it never exceeds. words: the entries of the table; the
+    first `choices` of them say which variants a call takes. room: the bytes of each input where all limits are reached.
+    """
+
+    limits: tuple[tuple[int, int], ...]
+    words: int
+    choices: int
+    room: tuple[SizeText, ...]
+
+
+@dataclass(frozen=True)
 class Program:
-    """A whole program. Symbols that inputs bind come with their declared ranges; status blocks number the faults."""
+    """A whole program. Symbols that inputs bind come with their declared ranges; status blocks number the faults.
+
+    growth: None where graphs serve calls of equal sizes alone; else the program is one launch.
+    """
 
     name: str
     symbols: tuple[Symbol, ...]
@@ -200,6 +217,7 @@ class Program:
     outputs: tuple[Parameter, ...]
     body: Body
     faults: tuple[Fault, ...] = ()
+    growth: Growth | None = None
 
 
 # The frame of a native call: 64-bit words in this order, then one word for each symbol, input and output.
@@ -212,6 +230,13 @@ HEAP_CHECK, HEAP_BUFFERS, BUFFER_WORDS = 0, 1, 2
 # What the first word of the frame leads to where kernels run on a GPU: the address of cuLaunchKernelEx, the stream,
 # then the function of each kernel. All addresses in the frame are then those of the device.
 DEVICE_LAUNCH, DEVICE_STREAM, DEVICE_FUNCTIONS = 0, 1, 2
+
+# What the heap's word of the frame leads to where sizes grow (`Growth`): the addresses of their table, on the host and
+# on the device. Where the second is 0, a call writes the table of the host and launches nothing.
+TABLE_ON_HOST, TABLE_ON_DEVICE = 0, 1
+
+# The bytes from one entry of the table, an i64, to the next: kernels rely on pointers being multiples of 16.
+TABLE_ENTRY_BYTES = 16
 
 # What a native call gives where it is not 0 or a result of the driver: an array has too many elements for its kernels.
 TOO_MANY_ELEMENTS = -1

@@ -275,10 +275,13 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     return TensorInfo(parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, may_be_absent)
 
 
+# A tuple, as a union takes longer to ask.
+_TENSORS = (np.ndarray, DeviceValue, SparseTensor, Shards)
+
+
 def shapes_of(values: Sequence["SlotValue"]) -> tuple[tuple[int, ...], ...]:
     """The shape of each tensor, and an empty one for what is none."""
-    tensors = np.ndarray | DeviceValue | SparseTensor | Shards
-    return tuple(value.shape if isinstance(value, tensors) else () for value in values)
+    return tuple([value.shape if isinstance(value, _TENSORS) else () for value in values])
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

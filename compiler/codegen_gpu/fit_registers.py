@@ -7,8 +7,10 @@ there and back in each round along k.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from onnxc.compiler.codegen_gpu.growing_sizes import growing_symbols
 from onnxc.compiler.codegen_gpu.kernels import EMITTERS
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, KernelSource
+from onnxc.compiler.codegen_gpu.source.loaded_sizes import with_loaded_sizes
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
 from onnxc.compiler.planning.schedules import Schedule
@@ -46,17 +48,22 @@ def fit_registers(plan: KernelPlan, target: Target, compile_kernels: CompileKern
     """
     compiled: dict[KernelSource, DeviceKernel] = {}
 
-    def compile(kernels: Sequence[Kernel]) -> list[_Fit]:
-        codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in kernels]
+    growing = growing_symbols(plan)
+
+    def compile(kernels: Mapping[int, Kernel]) -> list[_Fit]:
+        codes = [
+            with_loaded_sizes(EMITTERS[kernel.kind](decompose_kernel(kernel), target), growing[ordinal])
+            for ordinal, kernel in kernels.items()
+        ]
         missing = [source for source in _sources(codes) if source not in compiled]
         compiled.update(zip(missing, compile_kernels(missing), strict=True))
         stacks = [max((compiled[step.source].stack_bytes for step in code.steps), default=0) for code in codes]
-        triples = zip(kernels, codes, stacks, strict=True)
+        triples = zip(kernels.values(), codes, stacks, strict=True)
         return [_Fit(kernel, code, stack, kernel.schedule.fallbacks) for kernel, code, stack in triples]
 
-    fits = compile(plan.kernels)
+    fits = compile(dict(enumerate(plan.kernels)))
     while spilled := [ordinal for ordinal, fit in enumerate(fits) if fit.stack_bytes and fit.left]:
-        others = compile([_fallback(fits[ordinal]) for ordinal in spilled])
+        others = compile({ordinal: _fallback(fits[ordinal]) for ordinal in spilled})
         for ordinal, other in zip(spilled, others, strict=True):
             fits[ordinal] = _better(fits[ordinal], other)
     codes = [fit.code for fit in fits]

@@ -34,10 +34,20 @@ _SHOWN_KEY = 12
 
 
 def make_report(
-    plan: KernelPlan, codes: Sequence[KernelCode], kernels: Mapping[KernelSource, DeviceKernel], target: Target
+    plan: KernelPlan,
+    codes: Sequence[KernelCode],
+    kernels: Mapping[KernelSource, DeviceKernel],
+    target: Target,
+    why_not: str = "",
 ) -> JsonValue:
-    """The report of a plan; `codes` are by number of the plan's kernels."""
-    return _Report(plan, codes, kernels, cost_model(target), TypicalSizes(plan.function.symbols)).json()
+    """The report of a plan; `codes` are by number of the plan's kernels.
+
+    why_not: why no graph serves calls whose sizes grow, where they do and none does.
+    """
+    report = _Report(plan, codes, kernels, cost_model(target), TypicalSizes(plan.function.symbols)).json()
+    if plan.growing:
+        return {**report, "growing": {"symbols": dict(plan.growing), "one_graph": True}}
+    return {**report, "growing": {"one_graph": False, "reason": why_not}} if why_not else report
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class _Report:
     model: CostModel
     sizes: TypicalSizes
 
-    def json(self) -> JsonValue:
+    def json(self) -> dict[str, JsonValue]:
         """The whole report."""
         launches = [self._launch(launch) for launch in reported_launches(self.plan, self.sizes)]
         transfers = [self._transfer(transfer) for transfer in find_transfers(self.plan)]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from onnxc.compiler.codegen_gpu.growing_sizes import GrowingSizes
+from onnxc.compiler.codegen_gpu.size_table import SizeTable
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
@@ -48,13 +50,19 @@ class CompiledKernel:
 
 
 def write_segment(
-    frame: SegmentFrame, segment: Segment, kernels: Sequence[CompiledKernel], locations: Mapping[str, int]
+    frame: SegmentFrame,
+    segment: Segment,
+    kernels: Sequence[CompiledKernel],
+    locations: Mapping[str, int],
+    growing: GrowingSizes,
 ) -> None:
     """Writes the launches of a segment; `locations` numbers the nodes that launches whose kernels report come from."""
     _refuse_many_elements(frame, segment, kernels)
-    writer = _Launches(frame, segment, kernels, locations)
+    table = SizeTable(frame, growing)
+    table.write_on_host()
+    writer = _Launches(frame, segment, kernels, locations, table)
     for launch in segment.launches:
-        runs = [(frame.holds(variant.guard), writer.run(launch, variant)) for variant in launch.variants]
+        runs = [(table.holds(variant.guard), writer.run(launch, variant)) for variant in launch.variants]
         run_first(frame.f, runs)
 
 
@@ -83,9 +91,10 @@ class _Launches:
         segment: Segment,
         kernels: Sequence[CompiledKernel],
         locations: Mapping[str, int],
+        table: SizeTable,
     ) -> None:
         self.frame, self.f = frame, frame.f
-        self.kernels, self.locations = kernels, locations
+        self.kernels, self.locations, self.table = kernels, locations, table
         f = self.f
         variants = [variant for launch in segment.launches for variant in launch.variants]
         steps = [step for variant in variants for step in kernels[variant.kernel].code.steps]
@@ -176,4 +185,6 @@ class _Launches:
                 return self.f.gep(frame.arena, frame.size(offset))
             case "location":
                 return self.locations[str(launch.location or "")]
+            case "table":
+                return self.table.entry(substitute(argument.value, sizes))
         return frame.size(substitute(argument.value, sizes))

@@ -38,6 +38,7 @@ class Pieces:
     functions: what segments call. write_segment: writes all launches of a segment into its function.
     lengths: the instructions of each kernel that runs on the host. reports: whether a kernel, by its ordinal, may
     report data that is not legal. modules: of LLVM IR, whose functions kernels call, beside those of `functions`.
+    table: of growing sizes, how many entries it has, and how many of them are choices of variants.
     """
 
     functions: Sequence[FunctionBuilder]
@@ -47,6 +48,7 @@ class Pieces:
     report: JsonValue
     device: DeviceCode | None = None
     modules: Sequence[str] = ()
+    table: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def native_code(
     weights = WeightBlock()
     offsets = [weights.add(plan.constants[weight.constant], weight.layout) for weight in plan.weights]
     entry_of = Entries()
-    program = write_program(plan, entry_of, weights.add)
+    program = write_program(plan, entry_of, weights.add, pieces.table)
     segments = entry_of.segments
     locations = _locations(segments, pieces.reports)
     symbols = [symbol.name for symbol in program.symbols]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, Size, render
 from onnxc.compiler.ir.dtypes import DType, dtype_of
 from onnxc.compiler.ir.interpreter import single_symbol
@@ -27,12 +28,14 @@ from onnxc.compiler.planning.kernel_plan import (
     walk_steps,
 )
 from onnxc.compiler.planning.kernel_plan import Release as PlannedRelease
+from onnxc.compiler.planning.place_buffers import value_bytes
 from onnxc.runtime.program import (
     Binding,
     BindSizes,
     Body,
     Check,
     Constant,
+    Growth,
     Guard,
     Host,
     If,
@@ -72,8 +75,16 @@ class Entries:
         return self.segments.setdefault(segment, f"segment{len(self.segments)}")
 
 
-def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[np.ndarray], int]) -> Program:
-    """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` keeps an array."""
+def write_program(
+    plan: KernelPlan,
+    entry_of: EntryOf,
+    add_constant: Callable[[np.ndarray], int],
+    table: tuple[int, int] | None = None,
+) -> Program:
+    """The program of `plan`. `entry_of` names the native function of a segment, `add_constant` keeps an array.
+
+    table: of growing sizes, how many entries it has, and how many of them are choices of variants.
+    """
     writer = _Writer(plan, entry_of, add_constant)
     function = plan.function
     body = writer.body(plan.body)
@@ -82,8 +93,9 @@ def write_program(plan: KernelPlan, entry_of: EntryOf, add_constant: Callable[[n
         _described(name, value.type, None)
         for name, value in zip(function.result_names, function.body.results, strict=True)
     )
+    growth = None if table is None else writer.growth(plan, *table)
     symbols = tuple(Symbol(name, *function.symbols.get(name, (0, None))) for name in writer.symbols)
-    return Program(plan.name, symbols, inputs, outputs, body)
+    return Program(plan.name, symbols, inputs, outputs, body, growth=growth)
 
 
 def _symbols_within(routine: Routine) -> Iterator[str]:
@@ -129,6 +141,13 @@ class _Writer:
         """The type of an array."""
         assert isinstance(type, TensorType), type
         return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.known_shape))
+
+    def growth(self, plan: KernelPlan, words: int, choices: int) -> Growth:
+        """How a graph serves calls whose sizes grow."""
+        limits = {name: Size.symbol(limit) for name, limit in plan.growing.items()}
+        pairs = tuple((self.symbol(name), self.symbol(limit)) for name, limit in plan.growing.items())
+        room = [substitute(value_bytes(value), limits) for value in plan.function.body.parameters]
+        return Growth(pairs, words, choices, tuple(map(self.size, room)))
 
     def body(self, plan: Region) -> Body:
         """One block, with slots of its own."""

@@ -45,13 +45,15 @@ class Cache:
 class KeptCaches:
     """A function whose caches are kept, each `in_place` value with the parameter in whose memory it is written.
 
-    length_name: the parameter without elements whose first sizes say how many rows the caches have.
+    length_name: the parameter without elements whose first sizes say how many rows the caches have. lengths: the
+    symbols of these sizes. capacity: the symbol for how many rows there is memory.
     """
 
     function: Function
     in_place: Mapping[Value, Value]
     length_name: str
-    lengths: int
+    lengths: tuple[str, ...]
+    capacity: str
 
 
 def find_caches(function: Function) -> tuple[Cache, ...]:
@@ -98,8 +100,9 @@ def keep_caches(function: Function, caches: Sequence[Cache]) -> KeptCaches:
     keeper = _Keeper(function, caches)
     for op in function.body.ops:
         keeper.visit(op)
-    lengths = tuple(Size.symbol(name) for name in dict.fromkeys(cache.length for cache in caches))
-    length = Parameter(_unused_name("past_length", function), TensorType(U8, (*lengths, 0)))
+    lengths = tuple(dict.fromkeys(cache.length for cache in caches))
+    length_type = TensorType(U8, (*map(Size.symbol, lengths), 0))
+    length = Parameter(_unused_name("past_length", function), length_type)
     presents = frozenset(cache.present for cache in caches)
     pairs = zip(function.result_names, function.body.results, strict=True)
     kept = {name: keeper.values.get(value, value) for name, value in pairs if value not in presents}
@@ -109,7 +112,7 @@ def keep_caches(function: Function, caches: Sequence[Cache]) -> KeptCaches:
     in_place = dict(zip(live.results[len(kept) :], keeper.written.values(), strict=True))
     symbols = {**function.symbols, keeper.capacity: (0, None)}
     made = replace(function, body=body, result_names=tuple(kept), symbols=symbols)
-    return KeptCaches(made, in_place, length.name, len(lengths))
+    return KeptCaches(made, in_place, length.name, lengths, keeper.capacity)
 
 
 def _unused_name(hint: str, function: Function) -> str:

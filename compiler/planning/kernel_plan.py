@@ -6,7 +6,7 @@ plan does not know the number of threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -350,7 +350,8 @@ class KernelPlan:
     """All that is decided before code is written.
 
     residency: where launches run and leave what they make. shares: what the last parameters of the function are, where
-    it is the program of one of several devices.
+    it is the program of one of several devices. growing: symbols that grow from call to call, and the symbol that each
+    of them never exceeds.
     """
 
     name: str
@@ -361,6 +362,7 @@ class KernelPlan:
     body: Region
     residency: Residency = "host"
     shares: tuple[PackedShare, ...] = ()
+    growing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def packed_shares(self) -> Mapping[Value, PackedShare]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 import onnxc
-from onnxc.command_line.shared import ALLOW_LINKS, MODEL, PRECISION, THREADS, is_artifact, reporting_errors
+from onnxc.command_line.shared import ALLOW_LINKS, MODEL, PRECISION, TARGET, THREADS, is_artifact, reporting_errors
 from onnxc.runtime.errors import InputError
 
 __all__ = ["generate_command"]
@@ -22,7 +22,10 @@ __all__ = ["generate_command"]
 @click.option("--seed", type=int, default=0, show_default=True, help="The same one draws the same tokens.")
 @click.option("--stop", type=int, multiple=True, metavar="TOKEN", help="End before this token. May be repeated.")
 @click.option("--max-length", type=click.IntRange(min=1), help="The most tokens there may be, the prompt among them.")
-@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write what was compiled, as .onnxc.")
+@click.option(
+    "--save", type=click.Path(dir_okay=False, path_type=Path), help="First write what was compiled, as .onnxc."
+)
+@TARGET
 @ALLOW_LINKS
 @PRECISION
 @THREADS
@@ -39,6 +42,7 @@ def generate_command(
     stop: tuple[int, ...],
     max_length: int | None,
     save: Path | None,
+    target: str,
     precision: str,
     threads: int | None,
     *,
@@ -52,8 +56,11 @@ def generate_command(
         decoder = onnxc.load_decoder(model, threads=threads, max_length=max_length)
     else:
         decoder = onnxc.compile_decoder(
-            model, precision=precision, threads=threads, allow_links=allow_links, max_length=max_length
+            model, target, precision=precision, threads=threads, allow_links=allow_links, max_length=max_length
         )
+    if save is not None:
+        # What is for a GPU may be compiled where there is none, and nothing is generated.
+        decoder.save(save)
     generated = decoder.generate(
         _integers(tokens),
         max_new,
@@ -67,8 +74,6 @@ def generate_command(
     for ordinal, token in enumerate(generated):
         click.echo(f"{',' if ordinal else ''}{token}", nl=False)
     click.echo()
-    if save is not None:
-        decoder.save(save)
 
 
 def _integers(text: str) -> list[int]:

@@ -69,7 +69,17 @@ def _totals(report: Mapping[str, JsonValue]) -> Iterator[RenderableType]:
     }
     if "transfers" in totals:
         facts["transfers in a call"] = f"{totals['transfers']}, {_amount(totals['transferred_bytes'])}B"
+    if "growing" in report:
+        facts["sizes that grow"] = _growing(_mapping(report["growing"]))
     yield facts_table({**facts, "steps on the host": str(totals["host_steps"])})
+
+
+def _growing(growing: Mapping[str, JsonValue]) -> str:
+    """Whether one graph serves all calls of a decoder, for which sizes, or why not."""
+    if not growing["one_graph"]:
+        return f"each call launches kernel by kernel: {growing['reason']}"
+    limits = ", ".join(f"{name} up to {limit}" for name, limit in _mapping(growing["symbols"]).items())
+    return f"{limits}, in one graph"
 
 
 def _devices(devices: Mapping[str, JsonValue]) -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.growing_sizes import GrowingSizes
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, uploaded
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
 from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch
@@ -25,8 +26,9 @@ LARGEST_STAGED_BYTES = 64 << 20
 
 _STAGING_ALIGNMENT = 256
 
-# What a graph is kept by: the sizes, the addresses of all arrays, and the bytes that are copied to and from the device.
-_Key = tuple[tuple[int, ...], tuple[int, ...], int, int]
+# What a graph is kept by: the sizes, in place of those that grow their limits and the variants that they choose; the
+# addresses of all arrays; and the bytes that are copied to and from the device.
+_Key = tuple[tuple[int, ...], bytes, tuple[int, ...], int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,36 +36,48 @@ class DirectEngine:
     """Runs the only launch of a program.
 
     Input k of the launch is input `order[k]` of the program; result k of the program is output `results[k]` of the
-    launch. `defaults` are those of inputs by their ordinals, on the host and on the device, if they are there.
+    launch. `defaults` are those of inputs by their ordinals, on the host and on the device, if they are there. Where
+    sizes of the program are `growing`, graphs are kept by their limits.
     """
 
     launch: NativeLaunch
     order: Sequence[int]
     results: Sequence[int]
     defaults: Mapping[int, tuple[np.ndarray, DeviceArray | None]]
+    growing: GrowingSizes | None = None
 
     def run(
         self, call: Call, values: Sequence["SlotValue"], sizes: tuple[int, ...], wanted: Sequence[Wanted]
     ) -> list["SlotValue"]:
         """The outputs of a call, each where it is wanted."""
-        launch, workspace = self.launch, call.workspace
-        resolved = launch.at(sizes)
+        launch, workspace, growing = self.launch, call.workspace, self.growing
+        limits, again = sizes, False
+        if growing is not None:
+            # The first call of a kind may be the last, as that of a prompt: it has no more memory than it needs.
+            kind = growing.at_limits(sizes), tuple([x.address for x in values if isinstance(x, DeviceArray)])
+            again = workspace.graphs.came_before(kind)
+            limits = kind[0] if again else sizes
+        resolved = launch.at(limits)
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         inputs = [self._input(index, values[index], call) for index in self.order]
         outputs = self._outputs(resolved, wanted, inputs, call)
-        arriving = _StagingLayout([x for x in inputs if isinstance(x, np.ndarray)])
+        arriving = self._arriving(inputs, limits)
         leaving = _StagingLayout([x for x in outputs if isinstance(x, np.ndarray)])
         for staging, layout in ((workspace.incoming, arriving), (workspace.outgoing, leaving)):
             if layout.nbytes:
                 workspace.reserve(staging, layout.nbytes)
+        choices = b""
+        if growing is not None:
+            choices = growing.write(launch, workspace, sizes)
+            workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         for x, offset in zip(arriving.arrays, arriving.offsets, strict=True):
             workspace.incoming.view(offset, x.shape, x.dtype)[...] = x
         addresses = (
             *arriving.addresses(inputs, workspace.incoming.address),
             *leaving.addresses(outputs, workspace.outgoing.address),
         )
-        self._enqueue(call, (sizes, addresses, arriving.nbytes, leaving.nbytes))
+        self._enqueue(call, (limits, choices, addresses, arriving.nbytes, leaving.nbytes), again=again)
         if leaving.arrays:
             call.synchronize()
         for x, offset in zip(leaving.arrays, leaving.offsets, strict=True):
@@ -78,13 +92,13 @@ class DirectEngine:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         outputs = call.new_arrays(resolved.shapes, launch.dtypes, resolved.nbytes)
         addresses = (*[values[k].address for k in self.order], *[output.address for output in outputs])
-        self._enqueue(call, (sizes, addresses, 0, 0))
+        self._enqueue(call, (sizes, b"", addresses, 0, 0))
         return [outputs[k] for k in self.results]
 
-    def _enqueue(self, call: Call, key: _Key) -> None:
+    def _enqueue(self, call: Call, key: _Key, *, again: bool = False) -> None:
         """Enqueues kernels, the copies of what is staged, and that of the status block: as a graph, if it is known."""
         launch, workspace = self.launch, call.workspace
-        _, addresses, arriving_bytes, leaving_bytes = key
+        _, _, addresses, arriving_bytes, leaving_bytes = key
         workspace.words[launch.first_array : launch.first_array + len(addresses)] = array("q", addresses)
 
         def enqueue(stream: int) -> None:
@@ -93,9 +107,18 @@ class DirectEngine:
             _copy_staged(workspace, leaving_bytes, stream, to_device=False)
             workspace.status.copy(stream)
 
-        workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle)
+        workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle, again=again)
         workspace.counts.launches += 1
         call.in_flight = True
+
+    def _arriving(self, inputs: Sequence[np.ndarray | DeviceArray], limits: tuple[int, ...]) -> "_StagingLayout":
+        """How what a call brings is staged; arrays that grow have room for their limits, behind the table of sizes."""
+        staged = [(x, ordinal) for x, ordinal in zip(inputs, self.order, strict=True) if isinstance(x, np.ndarray)]
+        arrays = [x for x, _ in staged]
+        if self.growing is None:
+            return _StagingLayout(arrays)
+        room = self.growing.room(limits)
+        return _StagingLayout(arrays, [room[ordinal] for _, ordinal in staged], self.growing.nbytes)
 
     def _input(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
         """An input of the only launch: on the device, or an array to be staged."""
@@ -127,20 +150,27 @@ class DirectEngine:
 
 
 class _StagingLayout:
-    """Arrays of the host on their way through staging memory: where each lies there, and the bytes of all."""
+    """Arrays of the host on their way through staging memory: where each lies there, and the bytes of all.
 
-    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+    room: the bytes that are kept for each, at least; `first` is where the first may lie.
+    """
+
+    def __init__(self, arrays: Sequence[np.ndarray], room: Sequence[int] | None = None, first: int = 0) -> None:
         self.arrays = arrays
         self.offsets: list[int] = []
-        self.nbytes = 0
-        for x in arrays:
+        self.nbytes = _aligned(first)
+        for x, least in zip(arrays, room or [0] * len(arrays), strict=True):
             self.offsets.append(self.nbytes)
-            self.nbytes += max(1, -(-x.nbytes // _STAGING_ALIGNMENT)) * _STAGING_ALIGNMENT
+            self.nbytes += _aligned(max(1, x.nbytes, least))
 
     def addresses(self, arrays: Sequence[np.ndarray | DeviceArray], base: int) -> list[int]:
         """The address on the device of each array, in staging memory at `base` if it passes through it."""
         offsets = iter(self.offsets)
         return [x.address if isinstance(x, DeviceArray) else base + next(offsets) for x in arrays]
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _STAGING_ALIGNMENT) * _STAGING_ALIGNMENT
 
 
 def _copy_staged(workspace: DeviceWorkspace, nbytes: int, stream: int, *, to_device: bool) -> None:

@@ -30,6 +30,7 @@ from onnxc.runtime.gpu.device import Device, load_code
 from onnxc.runtime.gpu.direct import DirectEngine
 from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.gpu.growing_sizes import GrowingSizes
 from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, on_device
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared, enqueue_launch
@@ -95,7 +96,8 @@ class DeviceEngine:
             (launch,) = launches.values()
             # What is among the weights is on the device already.
             defaults = {k: (x, resident(device, buffer, x, weights)) for k, x in self._defaults.items()}
-            self.direct = DirectEngine(launch, *launch_orders(program.body, launch), defaults)
+            growing = None if program.growth is None else GrowingSizes(program.growth)
+            self.direct = DirectEngine(launch, *launch_orders(program.body, launch), defaults, growing)
 
     @contextmanager
     def call(self, stream: int | None = None) -> Iterator[Call]:
@@ -135,7 +137,7 @@ class DeviceEngine:
     @property
     def runs_resident(self) -> bool:
         """Whether `run_resident` may be called."""
-        return self.direct is not None
+        return self.direct is not None and self.direct.growing is None
 
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
         """As `run_in`, where all inputs lie on the device and all outputs are to be new arrays there."""

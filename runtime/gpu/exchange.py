@@ -43,9 +43,7 @@ def resident_arrays(
     """
     ordinal, arrays = call.device.properties.ordinal, []
     for value, (dtype, rank) in zip(values, expected, strict=True):
-        if type(value) is not DeviceArray or value.dtype != dtype or len(value.shape) != rank:
-            return None
-        if value.address % ALIGNMENT or not value.nbytes or value.device.properties.ordinal != ordinal:
+        if type(value) is not DeviceArray or len(value.shape) != rank or not _can_be_read(value, dtype, ordinal):
             return None
         if value.work is not None:
             call.follow_work(value)
@@ -54,11 +52,21 @@ def resident_arrays(
     return arrays
 
 
+def _can_be_read(array: DeviceArray, dtype: DType | None, ordinal: int) -> bool:
+    """Whether a call on the device of this ordinal can read an array of ours where it lies."""
+    is_usable = array.dtype == dtype and array.nbytes and array.address % ALIGNMENT == 0
+    return bool(is_usable) and array.device.properties.ordinal == ordinal
+
+
 def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:
     """A tensor that a caller passes to the call: on the device if it is there, else in the memory of the host.
 
     Memory is shared where it is contiguous and aligned. Raises InputError.
     """
+    if isinstance(value, DeviceArray) and _can_be_read(value, dtype, call.device.properties.ordinal):
+        call.follow_work(value)
+        call.follow_default()
+        return DeviceArray(call.device, value.address, value.shape, dtype, value, nbytes=value.nbytes)
     described = _describe(value, what, expected, call)
     if described is None:
         return import_array(value, dtype, what, expected)

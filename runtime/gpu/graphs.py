@@ -31,6 +31,7 @@ class GraphCache:
         self._device, self._limit = device, limit
         # No address stands for a key that was seen and not captured yet.
         self._graphs: OrderedDict[Hashable, ctypes.c_void_p] = OrderedDict()
+        self._kinds: OrderedDict[Hashable, None] = OrderedDict()
         weakref.finalize(self, _destroy_all, device, self._graphs).atexit = False
         self.captures = self.replays = 0
 
@@ -44,19 +45,34 @@ class GraphCache:
         capture_stream: int,
         enqueue: Callable[[int], None],
         settle: Callable[[], None],
+        *,
+        again: bool = False,
     ) -> None:
-        """Enqueues on `stream` what `enqueue` enqueues, as a graph from the second time on."""
+        """Enqueues on `stream` what `enqueue` enqueues, as a graph from the second time on.
+
+        again: whether calls of this kind came before, so that the first with this key is captured.
+        """
         if key not in self._graphs:
             if self._limit:
                 self._keep(key, settle)
-            enqueue(stream)
-            return
+            if not again:
+                enqueue(stream)
+                return
         graph = self._graphs[key]
         if not graph:
             self._capture(graph, capture_stream, enqueue)
         self._graphs.move_to_end(key)
         self._device.driver.call("to launch a CUDA graph", "cuGraphLaunch", graph, stream)
         self.replays += 1
+
+    def came_before(self, kind: Hashable) -> bool:
+        """Whether a call of this kind came lately, as one has now; also where its graphs were forgotten since."""
+        came = kind in self._kinds
+        self._kinds[kind] = None
+        self._kinds.move_to_end(kind)
+        if len(self._kinds) > self._limit:
+            self._kinds.popitem(last=False)
+        return came
 
     def clear(self, settle: Callable[[], None]) -> None:
         """Forgets all graphs."""

@@ -28,6 +28,7 @@ from onnxc.runtime.program import (
     DEVICE_LAUNCH,
     DEVICE_STREAM,
     FRAME_ARENA,
+    FRAME_HEAP,
     FRAME_POOL,
     FRAME_STATUS,
     FRAME_SYMBOLS,
@@ -120,6 +121,9 @@ class DeviceWorkspace:
         self.outgoing = Staging(self.device, "copies of the outputs")
         self.graphs = GraphCache(self.device, shared.graphs_kept)
         self.sizes: object = None
+        # Where the table of growing sizes is, on the host and on the device.
+        self.size_table = array("q", (0, 0))
+        self.words[FRAME_HEAP] = self.size_table.buffer_info()[0]
         # The stream of the last call that was left without waiting, and the call, which is not kept for this.
         self.pending: int | None = None
         self.last: weakref.ref[Call] | None = None

@@ -416,3 +416,18 @@ def test_generate_prints_tokens_and_saves_the_decoder(tmp_path: Path) -> None:
     assert first == again
     refused = onnxc("generate", saved, "--tokens", "0,x")
     assert (refused.exit_code, "session-tokens" in refused.stderr) == (1, True)
+
+
+def test_generate_takes_a_target_and_saves_before_it_needs_the_device(tmp_path: Path) -> None:
+    model, saved = tmp_path / "sums.onnx", tmp_path / "sums.onnxc"
+    model.write_bytes(model_from_text(summing()).SerializeToString())
+    refused = onnxc("generate", model, "--tokens", "0,1", "--target", "interpreter", "--save", saved)
+    assert (refused.exit_code, "unsupported-decoder-target" in refused.stderr) == (1, True)
+    assert not saved.exists()
+    prompt = ("--tokens", "0,4,1", "--max-new", "2")
+    written = onnxc("generate", model, *prompt, "--target", "cpu:x86-64-v2", "--save", saved)
+    assert (written.exit_code, written.output) == (0, onnxc("generate", saved, *prompt).output)
+    saved.unlink()
+    # The tokens are refused when they are fed, behind what was compiled.
+    failed = onnxc("generate", model, "--tokens", "99", "--save", saved)
+    assert (failed.exit_code, saved.exists()) == (1, True)

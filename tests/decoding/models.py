@@ -55,3 +55,25 @@ def positioned() -> str:
   total = Add (zero, summed)
   logits = Concat <axis = 2> (place, count, absolute, total)
 }}"""
+
+
+def attending() -> str:
+    """The standard's attention over the cache, two heads of queries for one of keys, which are the values too."""
+    return """<ir_version: 10, opset_import: ["" : 23]>
+attending (
+  int64[batch, sequence] input_ids, int64[batch, total] attention_mask,
+  float[batch, 1, past, 2] past_keys, float[batch, 1, past, 2] past_values
+)
+  => (float[batch, sequence, 4] logits, float[batch, 1, all, 2] present_keys, float[batch, 1, all, 2] present_values)
+<float[3, 4] table = {0, 1, 1, 0, 1, 2, 0.5, 1, -1, 0, 2, 0.25}> {
+  queries = Gather <axis = 0> (table, input_ids)
+  keys, others = Split <axis = 2, num_outputs = 2> (queries)
+  attended, present_keys, present_values = Attention <q_num_heads = 2, kv_num_heads = 1, is_causal = 1> (
+    queries, keys, others, , past_keys, past_values
+  )
+  last = Constant <value = int64[1] {1}> ()
+  counts = ReduceSum (attention_mask, last)
+  column = Unsqueeze (counts, last)
+  count = Cast <to = 1> (column)
+  logits = Mul (attended, count)
+}"""

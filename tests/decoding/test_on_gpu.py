@@ -1,6 +1,7 @@
 """Decoders for a GPU, on a fake one: the caches stay in its memory, and values are those of decoders for the CPU."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import onnxc
+from onnxc.compiler.codegen_gpu.schedules import attention
+from onnxc.compiler.codegen_host import segment_parts
 from onnxc.compiler.compile_decoder import plan_decoder
 from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.check_plan import check_plan
@@ -15,10 +18,11 @@ from onnxc.compiler.planning.kernel_plan import Segment
 from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.load_decoder import make_compiled_decoder, make_decoder
 from onnxc.runtime.decoding.session import Session
+from onnxc.runtime.encoding import DecodeError, decode_program, encode_program
 from onnxc.runtime.gpu import load as runtime_of_devices
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.load import read_artifact
-from tests.decoding.models import positioned, summing
+from tests.decoding.models import attending, positioned, summing
 from tests.models import builders
 from tests.support.fake_gpu import FakeDecoder, decoder_on_fake
 from tests.support.models import model_from_text
@@ -84,6 +88,105 @@ def test_nothing_of_a_cache_is_copied_in_a_step(sums_there: FakeDecoder) -> None
     # One copy brings the tokens and the mask; two take back the logits, and whether the data was legal.
     copies = ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2"]
     assert calls == [*copies, "cuStreamSynchronize"]
+
+
+def graph_counts(fake: FakeDecoder) -> tuple[int, int]:
+    """How many graphs were captured, and how many launched, so far."""
+    return fake.driver.calls.count("cuGraphInstantiateWithFlags"), fake.driver.calls.count("cuGraphLaunch")
+
+
+def test_one_graph_serves_all_steps_until_the_memory_grows() -> None:
+    fake = decoder_on_fake(model_from_text(summing()))
+    assert fake.artifact.report["growing"]["one_graph"]  # type: ignore[index, call-overload]
+    session = fake.decoder.session(batch=2, capacity=70)
+    assert session.feed([[0] * 6, [1] * 6]).tolist() == [[0, 6, 6, 0, 12], [6, 0, 6, 12, 0]]
+    assert graph_counts(fake) == (0, 0)
+    for count in range(7, 71):
+        expected = [[0, count, count, 0, 2 * count], [count, 0, count, 2 * count, 0]]
+        assert session.feed([0, 1]).tolist() == expected
+    # The first call is not captured: it may be the last of its kind.
+    assert graph_counts(fake) == (1, 63)
+    session.feed([0, 1])
+    assert session.capacity == 105
+    assert graph_counts(fake) == (1, 63)
+    # What was forgotten, and sequences in another order, are the same to a graph.
+    session.truncate(3)
+    session.reorder([1, 0])
+    assert session.feed([3, 3]).tolist() == [[5, 0, 5, 10, 0], [2, 3, 5, 4, 6]]
+    assert session.feed([3, 3]).tolist() == [[7, 0, 7, 14, 0], [4, 3, 7, 8, 6]]
+    assert graph_counts(fake) == (2, 65)
+    fake.driver.check()
+
+
+def test_a_prompt_has_no_more_memory_than_its_own_sizes_need() -> None:
+    small: list[int] = []
+    large: list[int] = []
+    for capacity, arenas in ((8, small), (5000, large)):
+        session = decoder_on_fake(model_from_text(attending())).decoder.session(capacity=capacity)
+        for tokens in ([0, 1, 2, 1], [1], [1]):
+            session.feed(tokens)
+            arenas.append(session._executable._engine.stats().arena_bytes)
+    # Steps, which come again, have memory for the capacity.
+    assert small[0] == large[0]
+    assert large[2] > small[2] >= small[0]
+
+
+def test_a_call_takes_the_variants_of_its_own_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So many keys or more are divided among programs.
+    monkeypatch.setattr(attention, "LEAST_KEYS", 8)
+    model = builders.llama("dynamo").model
+    fake, host = decoder_on_fake(model), onnxc.compile_decoder(model, threads=1)
+    assert_same_logits(fake.decoder.session(capacity=16), host.session(), [[7, 1, 3, 9], *([k] for k in range(6))])
+    # With 5, 6 and 7 keys one variant, with 8, 9 and 10 another: of these the first one is not captured.
+    assert graph_counts(fake) == (2, 5)
+    fake.driver.check()
+
+
+def test_attention_of_the_standard_reads_its_cache_in_one_graph() -> None:
+    model = model_from_text(attending())
+    fake, host = decoder_on_fake(model), onnxc.compile_decoder(model, threads=1)
+    for batch, graphs in ((1, (1, 2)), (2, (2, 4))):
+        there, here = fake.decoder.session(batch, capacity=8), host.session(batch)
+        tokens = np.random.default_rng(batch).integers(0, 3, (batch, 7))
+        assert_same_logits(there, here, (tokens[:, :4], *np.hsplit(tokens[:, 4:], 3)))
+        assert graph_counts(fake) == graphs
+    fake.driver.check()
+
+
+def test_functions_of_a_long_segment_share_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_parts, "MOST_LAUNCHES", 4)
+    model = builders.decoder("dynamo").model
+    fake, host = decoder_on_fake(model), onnxc.compile_decoder(model, threads=1)
+    assert_same_logits(fake.decoder.session(capacity=9), host.session(), [[3, 1], [4], [1], [5], [9]])
+    assert graph_counts(fake) == (1, 3)
+    fake.driver.check()
+
+
+def test_what_one_graph_cannot_serve_is_launched_kernel_by_kernel_and_the_report_says_so() -> None:
+    outputs, ops = "present, float[batch, total] weights)", "weights = Cast <to = 1> (attention_mask)\n  one = "
+    text = summing().replace("present)", outputs, 1).replace("one = ", ops, 1)
+    fake = decoder_on_fake(model_from_text(text))
+    assert fake.artifact.program.growth is None
+    expected = {"one_graph": False, "reason": "the size of an output grows"}
+    assert fake.artifact.report["growing"] == expected  # type: ignore[index, call-overload]
+    session = fake.decoder.session(capacity=8)
+    assert [session.feed([0]).tolist() for _ in range(3)] == [[[0, k, k, 0, 2 * k]] for k in (1, 2, 3)]
+    assert graph_counts(fake) == (0, 0)
+
+
+def test_a_file_with_a_table_that_does_not_fit_is_refused(sums_there: FakeDecoder) -> None:
+    program = sums_there.artifact.program
+    growth = program.growth
+    assert growth is not None
+    for wrong in (
+        replace(growth, limits=((0, 99),)),
+        replace(growth, choices=growth.words + 1),
+        replace(growth, words=-1),
+        replace(growth, room=growth.room[1:]),
+        replace(growth, room=("import",) * len(growth.room)),
+    ):
+        with pytest.raises(DecodeError):
+            decode_program(encode_program(replace(program, growth=wrong)), sums_there.artifact.weights.nbytes)
 
 
 def test_memory_grows_by_half_and_keeps_what_it_has(sums_there: FakeDecoder) -> None:

@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dims import Dim
 
 __all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource"]
 
-ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size"]
+ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size", "table"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Argument:
     """What a launch passes for a parameter.
 
     value: the number of an input or output, the offset in bytes of a place in the scratch memory, the number of a
-    location in the source model, or a size in the kernel's symbols; of no meaning for "status".
+    location in the source model, or a size in the kernel's symbols, which "table" passes as the address of its entry
+    in the table of growing sizes; of no meaning for "status".
     """
 
     kind: ArgumentKind

@@ -1,0 +1,156 @@
+"""What grows from call to call in a plan whose CUDA graphs serve more than one call: the table that kernels load.
+
+The host computes grids and the arena for the limits of the sizes that grow. That is enough for all sizes below only if
+none of them gets less where a size gets more, which is asked of each. Where it is not so, graphs serve calls of equal
+sizes alone.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, terms_of
+from onnxc.compiler.planning.kernel_plan import (
+    Guard,
+    GuardStep,
+    KernelPlan,
+    Launch,
+    Release,
+    Segment,
+    Variant,
+    segments_of,
+)
+from onnxc.compiler.planning.place_buffers import value_bytes
+
+__all__ = ["GrowingSizes", "growing_sizes", "growing_symbols", "never_falls", "obstacle"]
+
+
+@dataclass(frozen=True)
+class GrowingSizes:
+    """The table of a plan: its entries are the guards that growing sizes decide, then sizes. Empty where none grows."""
+
+    guards: Mapping[Guard, int] = field(default_factory=dict)
+    sizes: Mapping[Dim, int] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, int] | None:
+        """How many entries there are, and how many of them are guards; None of an empty table."""
+        count = len(self.guards) + len(self.sizes)
+        return (count, len(self.guards)) if count else None
+
+
+def growing_symbols(plan: KernelPlan) -> list[frozenset[str]]:
+    """Of each kernel of a plan, by its ordinal: its symbols that grow in one of its launches."""
+    growing: list[set[str]] = [set() for _ in plan.kernels]
+    for variant in _variants(plan):
+        names = zip(plan.kernels[variant.kernel].symbols, variant.sizes, strict=True)
+        growing[variant.kernel].update(name for name, size in names if _depends(size, plan.growing.keys()))
+    return [*map(frozenset, growing)]
+
+
+def growing_sizes(plan: KernelPlan, codes: Sequence[KernelCode]) -> GrowingSizes:
+    """The table of a plan; `codes` are those of its kernels, which load what grows."""
+    guards: dict[Guard, None] = {}
+    sizes: dict[Dim, None] = {}
+    for variant in _variants(plan):
+        if _guard_grows(variant.guard, plan.growing.keys()):
+            guards.setdefault(variant.guard)
+        own = dict(zip(plan.kernels[variant.kernel].symbols, variant.sizes, strict=True))
+        for step in codes[variant.kernel].steps:
+            for argument in step.arguments:
+                if argument.kind == "table":
+                    sizes.setdefault(substitute(argument.value, own))
+    return GrowingSizes(
+        {guard: entry for entry, guard in enumerate(guards)},
+        {size: entry for entry, size in enumerate(sizes, len(guards))},
+    )
+
+
+def obstacle(plan: KernelPlan, codes: Sequence[KernelCode]) -> str:
+    """Why no graph of a plan can serve calls whose sizes grow; empty where they can."""
+    segment = _only_segment(plan)
+    if segment is None:
+        return "the program is more than one native call"
+    growing = plan.growing.keys()
+    for value in segment.outputs:
+        if _depends(value_bytes(value), growing):
+            return "the size of an output grows"
+    needed = [*(each.size_bytes for each in segment.lifetimes), *map(value_bytes, segment.inputs)]
+    for variant in _variants(plan):
+        kernel = plan.kernels[variant.kernel]
+        own = dict(zip(kernel.symbols, variant.sizes, strict=True))
+        offsets = [kernel.schedule.shared_bytes]
+        for step in codes[variant.kernel].steps:
+            if step.source.cooperative and any(_depends(substitute(dim, own), growing) for dim in step.grid):
+                return f"the programs of a {kernel.kind} wait for each other, and their number grows"
+            offsets += [*step.grid, *(each.value for each in step.arguments if each.kind == "scratch")]
+        needed += [substitute(offset, own) for offset in offsets]
+    for size in dict.fromkeys(needed):
+        if not never_falls(size, growing):
+            return f"{size}, for which there must be room, may become less where a size grows"
+    return ""
+
+
+def _only_segment(plan: KernelPlan) -> Segment | None:
+    """The segment that a plan is, from its parameters to its results."""
+    match [step for step in plan.body.steps if not isinstance(step, GuardStep | Release)]:
+        case [Segment() as segment]:
+            results, parameters = plan.body.block.results, plan.body.block.parameters
+            is_whole = len(segment.outputs) == len(results) and set(segment.outputs) == set(results)
+            return segment if is_whole and set(segment.inputs) <= set(parameters) else None
+    return None
+
+
+def _variants(plan: KernelPlan) -> list[Variant]:
+    launches: list[Launch] = [launch for segment in segments_of(plan.body.steps) for launch in segment.launches]
+    return [variant for launch in launches for variant in launch.variants]
+
+
+def _guard_grows(guard: Guard, growing: Set[str]) -> bool:
+    return any(_depends(condition.size, growing) for condition in guard)
+
+
+def _depends(dim: Dim, growing: Set[str]) -> bool:
+    return not growing.isdisjoint(symbols_of(dim))
+
+
+def never_falls(dim: Dim, growing: Set[str]) -> bool:
+    """Whether a size is at least as much wherever growing symbols are; as far as its form shows it."""
+    for monomial, factor in terms_of(dim):
+        moving = [atom for atom in monomial if _depends_atom(atom, growing)]
+        if moving and (factor < 0 or not all(_is_size(atom) for atom in monomial)):
+            return False
+        if not all(_atom_never_falls(atom, growing) for atom in moving):
+            return False
+    return True
+
+
+def _depends_atom(atom: Atom, growing: Set[str]) -> bool:
+    if isinstance(atom, str):
+        return atom in growing
+    return any(_depends(argument, growing) for argument in atom.arguments)
+
+
+def _is_size(atom: Atom) -> bool:
+    """Whether what a factor stands for is at least 0."""
+    if isinstance(atom, str):
+        return not atom.startswith("?")
+    return all(_is_sum_of_sizes(argument) for argument in atom.arguments)
+
+
+def _is_sum_of_sizes(dim: Dim) -> bool:
+    return all(factor > 0 and all(map(_is_size, monomial)) for monomial, factor in terms_of(dim))
+
+
+def _atom_never_falls(atom: Atom, growing: Set[str]) -> bool:
+    if not isinstance(atom, Apply):
+        return True
+    first, *others = atom.arguments
+    match atom.function:
+        case "min" | "max":
+            return all(never_falls(argument, growing) for argument in atom.arguments)
+        case "floordiv":
+            (divisor,) = others
+            return never_falls(first, growing) and not _depends(divisor, growing) and _is_sum_of_sizes(divisor)
+    return False
