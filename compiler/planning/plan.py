@@ -308,7 +308,10 @@ def fuse_for(
 
 
 def needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:
-    """For each native step the values that later steps read, or `wanted` at the end; nothing for the others."""
+    """For each native step the values that later steps read, or `wanted` at the end; nothing for the others.
+
+    What needs no operand may be made in several native steps; a value that a step makes it wants of no earlier one.
+    """
     needed: list[tuple[Value, ...]] = []
     read = dict.fromkeys(wanted)
     for step in reversed(steps):
@@ -316,6 +319,8 @@ def needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) 
         made = [result for op in ops for result in op.results if op.name != "constant"]
         needed.append(tuple(value for value in made if value in read) if isinstance(step, tuple) else ())
         read.update(dict.fromkeys(operand for op in ops for operand in op.operands))
+        for value in made:
+            read.pop(value, None)
     return needed[::-1]
 
 

@@ -4,7 +4,8 @@ An op is ready when its operands exist and the symbols in its sizes are bound; w
 few as possible.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
@@ -22,7 +23,9 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
     An op without operands may be in several native steps: it is made again in each that uses it.
     """
     exists: set[Value] = set(block.parameters)
-    symbols = set(bound).union(*(type_symbols(parameter.type) for parameter in block.parameters))
+    known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
+    order = _order_of_symbols(block, known)
+    symbols: set[str] = set()
     wanted_by_host = {
         operand
         for op in block.ops
@@ -36,9 +39,9 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
     steps: list[NativeOps | Op] = []
     while pending or generators:
         before = len(pending) + len(generators)
-        generators = _take_ready(generators, exists, symbols, steps, lambda op: op.name != "constant")
-        pending = _take_ready(pending, exists, symbols, steps, lambda op: not _is_native(op, is_native))
-        native = _without_early(_ready_native(pending, exists, symbols, is_native), uses, is_native)
+        generators = _take_ready(generators, exists, symbols, order, steps, lambda op: op.name != "constant")
+        pending = _take_ready(pending, exists, symbols, order, steps, lambda op: not _is_native(op, is_native))
+        native = _without_early(_ready_native(pending, exists, symbols, order, is_native), uses, is_native)
         if native:
             steps.append(native)
             exists.update(result for op in native if not is_generator(op) for result in op.results)
@@ -66,16 +69,38 @@ def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:
     return has_kernel and primitive.kind != "host" and is_native(op)
 
 
-def _is_ready(op: Op, exists: set[Value], symbols: set[str]) -> bool:
-    return all(operand in exists for operand in op.operands) and op_symbols(op) <= symbols
+@dataclass(frozen=True)
+class _Symbols:
+    """What an op of a block binds, and what it mentions of that which earlier ops of the block bind."""
+
+    binds: frozenset[str]
+    wants: frozenset[str]
 
 
-def op_symbols(op: Op) -> set[str]:
-    """The symbols that must be bound before the op can run."""
-    used = set().union(*(attribute_symbols(value) for value in op.attributes.values()))
-    for type in op.result_types:
-        used |= type_symbols(type)
-    return used.difference(bound_symbols(op))
+def _order_of_symbols(block: Block, known: frozenset[str]) -> dict[Op, _Symbols]:
+    """For each op of a block its symbols. The first op that binds one is the one that does; `known` ones need none.
+
+    A later op that declares a result of such a size only mentions it, as an op does in whose blocks it comes up.
+    """
+    order: dict[Op, _Symbols] = {}
+    before: set[str] = set()
+    for op in block.ops:
+        binds = frozenset(bound_symbols(op)) - before - known
+        order[op] = _Symbols(binds, frozenset(mentioned_symbols(op) & before))
+        before |= binds
+    return order
+
+
+def _is_ready(op: Op, exists: set[Value], symbols: set[str], order: Mapping[Op, _Symbols]) -> bool:
+    return all(operand in exists for operand in op.operands) and order[op].wants <= symbols
+
+
+def mentioned_symbols(op: Op) -> set[str]:
+    """The symbols in attributes and result types of the op, and of those in its blocks."""
+    types = [*op.result_types, *(parameter.type for block in op.blocks for parameter in block.parameters)]
+    own = (attribute_symbols(value) for value in op.attributes.values())
+    inner = (mentioned_symbols(nested) for block in op.blocks for nested in block.ops)
+    return set().union(*own, *map(type_symbols, types), *inner)
 
 
 def attribute_symbols(value: Attribute) -> set[str]:
@@ -91,16 +116,17 @@ def _take_ready(
     pending: Sequence[Op],
     exists: set[Value],
     symbols: set[str],
+    order: Mapping[Op, _Symbols],
     steps: list[NativeOps | Op],
     takes: Callable[[Op], bool],
 ) -> list[Op]:
     """Appends the ready ops that `takes` as steps of their own; what is left."""
     left = []
     for op in pending:
-        if takes(op) and _is_ready(op, exists, symbols):
+        if takes(op) and _is_ready(op, exists, symbols, order):
             steps.append(op)
             exists.update(op.results)
-            symbols.update(bound_symbols(op))
+            symbols.update(order[op].binds)
         elif op.name == "constant":
             exists.update(op.results)
         else:
@@ -109,17 +135,21 @@ def _take_ready(
 
 
 def _ready_native(
-    pending: Sequence[Op], exists: set[Value], symbols: set[str], is_native: Callable[[Op], bool]
+    pending: Sequence[Op],
+    exists: set[Value],
+    symbols: set[str],
+    order: Mapping[Op, _Symbols],
+    is_native: Callable[[Op], bool],
 ) -> dict[Op, None]:
     """The native ops that can run now, in order, with the generators that they use."""
     local = set(exists)
     native: dict[Op, None] = {}
     for op in pending:
         generated = [v.op for v in op.operands if v.op is not None and is_generator(v.op) and v not in exists]
-        if not _is_native(op, is_native) or not all(op_symbols(generator) <= symbols for generator in generated):
+        if not _is_native(op, is_native) or not all(order[generator].wants <= symbols for generator in generated):
             continue
         local.update(result for generator in generated for result in generator.results)
-        if _is_ready(op, local, symbols):
+        if _is_ready(op, local, symbols, order):
             native.update(dict.fromkeys(generated))
             native[op] = None
             local.update(op.results)

@@ -162,6 +162,40 @@ DIFFERED = {
         s = Shape(x)
         y = Add(s, c)
     }""",
+    "a counter of elements in two steps, with a count that data decides between them": """g (int64[N] x) => (y)
+        <int64 zero = {0}> {
+        positive = Greater(x, zero)
+        found = NonZero(positive)
+        rows = Transpose(found)
+        some = GatherND(x, rows)
+        same = ScatterND(x, rows, some)
+        y = Unique(same)
+    }""",
+    "a counter of as many elements as data says, in a loop that reads nothing else of outside": """g (int64[N] x) => (y)
+        <int64 zero = {0}, int64 one = {1}, int64 two = {2}, bool yes = {1}> {
+        positive = Greater(x, zero)
+        ones = Cast<to = 7>(positive)
+        count = ReduceSum<keepdims = 0>(ones)
+        range = Range(zero, count, one)
+        y = Loop<body = b (int64 i, bool k) => (bool l, float s) {
+            l = Identity(k)
+            floats = Cast<to = 1>(range)
+            s = ReduceSum<keepdims = 0>(floats)
+        }>(two, yes)
+    }""",
+    "a counter of as many elements as data says, in a loop over a sequence": """g (int64[N] x) => (y)
+        <int64 zero = {0}, int64 one = {1}, int64 two = {2}, bool yes = {1}> {
+        positive = Greater(x, zero)
+        ones = Cast<to = 7>(positive)
+        count = ReduceSum<keepdims = 0>(ones)
+        range = Range(zero, count, one)
+        none = SequenceEmpty<dtype = 7>()
+        y = Loop<body = b (int64 i, bool k, seq(int64[]) s) => (bool l, seq(int64[]) t) {
+            l = Identity(k)
+            next = Add(range, i)
+            t = SequenceInsert(s, next)
+        }>(two, yes, none)
+    }""",
     "a condition alone": """g (int64 n, bool c, float[N] x) => (y) {
         y = Loop<body = b (int64 i, bool k, float[N] s) => (bool l, float[N] t) {
             l = Identity(k)

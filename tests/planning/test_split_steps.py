@@ -6,8 +6,9 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.split_steps import split_steps
 from tests.planning.plans import is_native, make
 
@@ -112,3 +113,16 @@ def test_a_movement_of_a_constant_is_made_where_it_is_read() -> None:
     found = steps(["f32[N]"], build)
     assert "broadcast" not in found[0]
     assert "broadcast" in found[2]
+
+
+def test_a_loop_waits_for_the_sizes_of_what_its_rounds_make_of_nothing() -> None:
+    def build(ir: Builder, x: Value, shape: Value) -> Value:
+        (count,) = ir.read_sizes(shape)
+        inner = ir.nested()
+        iteration = inner.parameter("i", TensorType(I64, ()))
+        total = inner.reduce(inner.iota((count,), 0, F32), "sum", (0,), keepdims=False)
+        block = inner.block([iteration], [inner.scalar(True, BOOL), total])
+        stacked = TensorType(F32, (Size.symbol("trips"),))
+        return ir.while_(ir.scalar(2, I64), ir.scalar(True, BOOL), [], [], block, [stacked], "trips")[0]
+
+    assert steps(["f32[N]", "i64[1]"], build) == ["bind_sizes", "while"]
