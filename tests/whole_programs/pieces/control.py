@@ -72,7 +72,8 @@ def loop(scope: Scope) -> None:
     inner = scope.nested()
     index, index_info = parameter(inner, "int64", 0, [])
     go_on, go_on_info = parameter(inner, "bool", 0, [])
-    initial = [scope.pick(ranks=(0, 1, 1, 2)) for _ in range(scope.integer(0, 3))]
+    # Before opset 11 a loop carries something.
+    initial = [scope.pick(ranks=(0, 1, 1, 2)) for _ in range(scope.integer(int(scope.opset < 11), 3))]
     carried, infos = [], [index_info, go_on_info]
     for value in initial:
         inside = inner.add(inner.fresh(), value.kind, value.rank)
@@ -139,9 +140,12 @@ def next_condition(inner: Scope, index: Drawn, go_on: Drawn) -> str:
 def scan(scope: Scope) -> None:
     """Several states and rows, either way; a state keeps its shape."""
     kind = scope.choose(["float", "int64"])
-    rows = [scope.pick((kind,), (2,)) for _ in range(1 if scope.flag(0.6) else 2)]
-    if len(rows) == 2:
-        rows[1] = scope.like(bounded(scope, scope.node("Mul", rows[0], number(scope, 2, kind)), kind), rows[0])
+    # One row more, for ONNX Runtime does not scan none.
+    some = scope.pick((kind,), (2,))
+    total = reduced(scope, "ReduceSum", some, [0], keepdims=True)
+    rows = [scope.like(bounded(scope, scope.node("Concat", some, total, axis=0), kind), some)]
+    if scope.flag(0.4):
+        rows.append(scope.like(bounded(scope, scope.node("Mul", rows[0], number(scope, 2, kind)), kind), some))
     vector = reduced(scope, "ReduceSum", rows[0], [0])
     states = [Drawn(vector, f"tensor({kind})", 1), scope.pick((kind,), (0,))][: scope.integer(1, 2)]
     inner = scope.nested()
@@ -156,6 +160,9 @@ def scan(scope: Scope) -> None:
     outputs = [inner.pick((kind,), (0,)), inner.like(inner.node("Sub", given[0][0], after[0]), given[0][0])]
     outputs = outputs[: scope.integer(1, 2)]
     body = inner.graph([info for _, info in (*inside, *given)], [*after, *outputs])
+    for output, value in zip(body.output, [*after, *outputs], strict=True):
+        # ONNX Runtime wants to know the ranks of what a Scan stacks.
+        output.type.CopyFrom(type_proto(value.kind, [None] * value.rank))
     attributes: dict[str, object] = {"num_scan_inputs": len(rows)}
     if scope.flag(0.4):
         attributes["scan_input_directions"] = [scope.integer(0, 1)] * len(rows)
