@@ -19,8 +19,8 @@ Clock = Callable[[], float]
 
 # A timed batch lasts at least this long, so that the clock's own cost does not count.
 BATCH_S = 2e-3
-# ONNX Runtime's workers spin for about 35 ms after a call; onnxc is not timed beside them. On two processors regnety_008
-# took 14.7 ms 5 ms after a call of ONNX Runtime, and 9.6 ms from 50 ms after it on.
+# ONNX Runtime's workers spin for about 35 ms after a call; onnxc is not timed beside them. On two processors
+# regnety_008 took 14.7 ms 5 ms after a call of ONNX Runtime, and 9.6 ms from 50 ms after it on.
 SETTLE_S = 5e-2
 
 

@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
-POOL_LAYOUT = 4
+POOL_LAYOUT = 5
 # Of the process: the word has 8 bits for them.
 MAX_WORKERS = 255
 # In place of the threads of a handle: its loops are recorded, and run as another handle says.
@@ -39,7 +39,8 @@ _STOP_SECONDS = 0.2
 class PoolState(ctypes.Structure):
     """The memory that all images share; what different threads write is in different cache lines.
 
-    word: generation << 32 | helpers that may still join << 24 | next chunk. A generation is one parallel loop.
+    word: generation << 32 | helpers that may still join << 24 | chunks claimed from the last on << 12 | from the first
+    on. A generation is one parallel loop.
     done: chunks that helpers have finished; waiting: whether the caller sleeps until they are.
     lock: held by the caller of the running loop. sleepers: workers that have to be woken.
     function .. chunks: the running loop. workers: threads created; capacity: how many may be.

@@ -29,7 +29,14 @@ LOOK = ("load word", "load stop")
 class Word(NamedTuple):
     generation: int = 0
     helpers: int = 0
-    chunk: int = 0
+    from_last: int = 0
+    from_first: int = 0
+
+    def claimed(self, chunks: int, *, is_worker: bool) -> int:
+        """The chunk of a claim that finds the word so; -1 where none is left."""
+        if self.from_first + self.from_last >= chunks:
+            return -1
+        return chunks - 1 - self.from_last if is_worker else self.from_first
 
 
 class Memory(NamedTuple):
@@ -143,7 +150,7 @@ def _store_waiting(model: Model, memory: Memory, me: Thread) -> Turn:
 
 def _open(model: Model, memory: Memory, me: Thread) -> Turn:
     chunks, helpers = model.loops[me.function]
-    word = Word(me.word.generation + 1, helpers, 1)
+    word = Word(me.word.generation + 1, helpers, from_first=1)
     caller = Thread(model.after(me.step), function=me.function, chunks=chunks)
     return Turn(memory._replace(word=word), caller)
 
@@ -171,11 +178,13 @@ def _run_chunk(model: Model, memory: Memory, me: Thread) -> Turn:
 
 
 def _claim_chunk(_model: Model, memory: Memory, me: Thread) -> Turn:
-    chunk = memory.word.chunk
-    after = memory._replace(word=memory.word._replace(chunk=chunk + 1))
-    if chunk < me.chunks:
+    is_worker, word = me.word.helpers > 0, memory.word
+    chunk = word.claimed(me.chunks, is_worker=is_worker)
+    claims = {"from_last": word.from_last + 1} if is_worker else {"from_first": word.from_first + 1}
+    after = memory._replace(word=word._replace(**claims))
+    if chunk >= 0:
         return Turn(after, me._replace(step="drain: run chunk", chunk=chunk))
-    return Turn(after, me._replace(step="report" if me.word.helpers else "wait: look", chunk=0))
+    return Turn(after, me._replace(step="report" if is_worker else "wait: look", chunk=0))
 
 
 # Waiting for helpers; `explore` takes "return"
@@ -233,7 +242,7 @@ def _load_function(_model: Model, memory: Memory, me: Thread) -> Turn:
 
 
 def _load_chunks(_model: Model, memory: Memory, me: Thread) -> Turn:
-    if me.word.chunk >= memory.chunks:
+    if me.word.claimed(memory.chunks, is_worker=True) < 0:
         return Turn(memory, Thread("sleep: add sleeper", word=Word(me.word.generation)))
     return Turn(memory, me._replace(step="join: exchange word", chunks=memory.chunks))
 
@@ -241,9 +250,10 @@ def _load_chunks(_model: Model, memory: Memory, me: Thread) -> Turn:
 def _join(model: Model, memory: Memory, me: Thread) -> Turn:
     if memory.word != me.word:
         return Turn(memory, Thread(model.look[0]))
-    generation, helpers, chunk = me.word
+    chunk = me.word.claimed(me.chunks, is_worker=True)
     joined = me._replace(step="drain: run chunk", word=Word(helpers=1), chunk=chunk)
-    return Turn(memory._replace(word=Word(generation, helpers - 1, chunk + 1)), joined)
+    word = me.word._replace(helpers=me.word.helpers - 1, from_last=me.word.from_last + 1)
+    return Turn(memory._replace(word=word), joined)
 
 
 def _report(_model: Model, memory: Memory, me: Thread) -> Turn:
