@@ -90,6 +90,9 @@ def loop(scope: Scope) -> None:
     body.output[0].type.CopyFrom(type_proto("tensor(bool)", []))
     for output in body.output[1 : 1 + len(after)]:
         output.type.tensor_type.ClearField("shape")
+    # What a loop without a round stacks has the sizes that ONNX Runtime is told, and 0 for others.
+    for output, value in zip(body.output[1 + len(after) :], stacked, strict=True):
+        output.type.CopyFrom(type_proto(value.kind, [PAIR] * value.rank))
     count = trips(scope)
     first = scope.constant(np.array(scope.flag(0.9))) if has_condition else ""
     names = scope.several("Loop", len(after) + len(stacked), count, first, *initial, body=body)
@@ -115,8 +118,12 @@ def next_state(inner: Scope, value: Drawn, index: Drawn) -> Drawn:
     return inner.like(bounded(inner, added, value.kind), value)
 
 
+PAIR = 2
+"""The elements of a stacked row that is no scalar."""
+
+
 def row(inner: Scope, index: Drawn) -> Drawn:
-    """A stacked result: of one shape in all rounds."""
+    """A stacked result: of one shape in all rounds, a scalar or a pair."""
     kind = inner.choose(["float", "int64"])
     if inner.flag():
         return inner.pick((kind,), (0,))
