@@ -1,8 +1,9 @@
 """Code of callers on the host, in its other form, where it is not for CPUs."""
 
-from onnxc.compiler.ir.module import Module, Op
-from onnxc.compiler.ir.primitives.native import host_form, no_llvm
-from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+from onnxc.compiler.ir.module import Module
+from onnxc.compiler.ir.primitives.native import no_llvm
+from onnxc.compiler.ir.rewriter import rewrite
+from onnxc.compiler.passes.lower.host_native_calls import calls_on_host
 
 
 def host_triton_calls(module: Module) -> Module:
@@ -10,13 +11,4 @@ def host_triton_calls(module: Module) -> Module:
 
     Raises UnsupportedError for one that has none.
     """
-    return rewrite(module, [on_host])
-
-
-@rule("native_call")
-def on_host(op: Op, build: Rewriter) -> Outcome:
-    """native_call(x) = host(x)"""
-    why = no_llvm(op)
-    if not why:
-        return None
-    return build.host("custom_operator", op.operands, op.result_types, host_form(op, "a CPU", why))
+    return rewrite(module, [calls_on_host(no_llvm, "a CPU")])
