@@ -20,7 +20,7 @@ from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.codegen_host.threads.pool import call_parallel_for
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import Image, load_image

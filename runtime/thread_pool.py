@@ -1,7 +1,7 @@
 """The process's pool of native threads: its memory, its size, and what happens to it at fork and at exit.
 
-The code of the pool is in every image (compiler/codegen_host/pool.py); the threads run that of the first image that
-was given a handle. Threads are created natively, when a call first has work for them, and know nothing of Python.
+The code of the pool is in every image (compiler/codegen_host/threads/pool.py); the threads run that of the first image
+that was given a handle. Threads are created natively, when a call first has work for them, and know nothing of Python.
 """
 
 import atexit

@@ -9,7 +9,7 @@ from onnxc.compiler.codegen_host.conversions import conversion_functions
 from onnxc.compiler.codegen_host.heap import heap_functions
 from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
-from onnxc.compiler.codegen_host.pool import POOL_EXPORTS, pool_functions
+from onnxc.compiler.codegen_host.threads.pool import POOL_EXPORTS, pool_functions
 from onnxc.compiler.target import Target
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_values import Reg
-from onnxc.compiler.codegen_host.pool import call_parallel_for
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
+from onnxc.compiler.codegen_host.threads.pool import call_parallel_for
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Launch, Segment, Variant

@@ -1,7 +1,7 @@
 """The log of loops that a recording handle leaves: when each launch and each chunk of it ran, and in which thread.
 
-Native code claims a record by adding to the count, and writes it (compiler/codegen_host/recorded_loops.py). A launch is
-over before the next one begins, so who reads the log after a call finds all records whole.
+Native code claims a record by adding to the count, and writes it (compiler/codegen_host/threads/recorded_loops.py). A
+launch is over before the next one begins, so who reads the log after a call finds all records whole.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.codegen_host.threads.pool import call_parallel_for
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import Image, host_architecture, host_features, load_image
 

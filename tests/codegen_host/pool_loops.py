@@ -5,7 +5,7 @@ from functools import cache
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.pool import call_parallel_for
+from onnxc.compiler.codegen_host.threads.pool import call_parallel_for
 from onnxc.runtime.cpu import Image, load_image
 from tests.codegen_host.native import HOST, module, write
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from onnxc.compiler.codegen_host.pool import PARALLEL_FOR, pool_functions
+from onnxc.compiler.codegen_host.threads.pool import PARALLEL_FOR, pool_functions
 from onnxc.runtime.thread_pool import PoolState
 from tests.codegen_host.native import HOST
 from tests.codegen_host.pool_model import LOOK, PUBLISH, Model, explore_pool

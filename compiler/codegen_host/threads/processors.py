@@ -6,7 +6,7 @@ two when calls came 1 ms apart, and takes 200 us so (two virtual processors, Lin
 """
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
-from onnxc.runtime.thread_pool import PoolState
+from onnxc.compiler.codegen_host.threads.state import load, store, system_call
 
 __all__ = ["KEEP_APART", "NOTE_PROCESSOR", "PROCESSORS_WORDS", "processor_functions"]
 
@@ -33,7 +33,7 @@ def _note(get_processor: int) -> FunctionBuilder:
     """Writes down where the caller is."""
     f = FunctionBuilder(NOTE_PROCESSOR, [("ptr", "state")], internal=True)
     (state,) = f.parameters
-    f.atomic_store(_own_processor(f, state, get_processor), f.gep(state, PoolState.processor.offset), "monotonic")
+    store(f, state, "processor", _own_processor(f, state, get_processor))
     f.ret()
     return f
 
@@ -51,7 +51,7 @@ def _keep_apart(get_processor: int, get_allowed: int, set_allowed: int) -> Funct
     current = f.alloca("i64", _SET_WORDS)
 
     def move() -> None:
-        nbytes = _system_call(f, state, get_allowed, 0, _SET_WORDS * 8, current)
+        nbytes = system_call(f, state, get_allowed, 0, _SET_WORDS * 8, current)
         f.if_(f.icmp("sgt", nbytes, 0), lambda: choose(nbytes))
 
     def choose(nbytes: Reg) -> None:
@@ -63,7 +63,7 @@ def _keep_apart(get_processor: int, get_allowed: int, set_allowed: int) -> Funct
         word = f.gep(chosen, f.lshr(index, 6), "i64")
         bit = f.shl(f.constant("i64", 1), f.and_(index, 63))
         f.store(f.and_(f.load("i64", word, 8), f.xor(bit, -1)), word, 8)
-        _system_call(f, state, set_allowed, 0, nbytes, chosen)
+        system_call(f, state, set_allowed, 0, nbytes, chosen)
 
     def difference(word: Reg, before: Reg) -> tuple[Int]:
         here, there = (f.load("i64", f.gep(words, word, "i64"), 8) for words in (current, chosen))
@@ -72,8 +72,7 @@ def _keep_apart(get_processor: int, get_allowed: int, set_allowed: int) -> Funct
     def copy(source: Reg, target: Reg, word: Reg) -> None:
         f.store(f.load("i64", f.gep(source, word, "i64"), 8), f.gep(target, word, "i64"), 8)
 
-    callers = f.atomic_load("i32", f.gep(state, PoolState.processor.offset), "monotonic")
-    f.if_(f.icmp("eq", own, callers), move)
+    f.if_(f.icmp("eq", own, load(f, state, "processor", "i32")), move)
     f.ret()
     return f
 
@@ -82,10 +81,5 @@ def _own_processor(f: FunctionBuilder, state: Reg, get_processor: int) -> Reg:
     slot = f.alloca("i32")
     f.store(f.constant("i32", -1), slot, 4)
     null = f.constant("ptr", 0)
-    _system_call(f, state, get_processor, slot, null, null)
+    system_call(f, state, get_processor, slot, null, null)
     return f.load("i32", slot, 4)
-
-
-def _system_call(f: FunctionBuilder, state: Reg, call: int, *arguments: Int) -> Reg:
-    function = f.atomic_load("ptr", f.gep(state, PoolState.syscall.offset), "monotonic")
-    return f.call_pointer(function, "i64", call, *arguments)

@@ -33,15 +33,21 @@ from collections.abc import Callable
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
 from onnxc.compiler.codegen_host.llvm_values import register
-from onnxc.compiler.codegen_host.pool_processors import (
+from onnxc.compiler.codegen_host.threads.processors import (
     KEEP_APART,
     NOTE_PROCESSOR,
     PROCESSORS_WORDS,
     processor_functions,
 )  # fmt: skip
-from onnxc.compiler.codegen_host.recorded_loops import RECORDED_FOR, chunk_function, record_function, recorded_function
+from onnxc.compiler.codegen_host.threads.recorded_loops import (
+    RECORDED_FOR,
+    chunk_function,
+    record_function,
+    recorded_function,
+)
+from onnxc.compiler.codegen_host.threads.state import field, load, store, system_call
 from onnxc.compiler.target import Target
-from onnxc.runtime.thread_pool import POOL_LAYOUT, RECORDING_THREADS, PoolState
+from onnxc.runtime.thread_pool import POOL_LAYOUT, RECORDING_THREADS
 
 __all__ = ["PARALLEL_FOR", "POOL_EXPORTS", "call_parallel_for", "pool_functions"]
 
@@ -98,18 +104,6 @@ def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
     )
 
 
-def _field(f: FunctionBuilder, state: Reg, name: str) -> Reg:
-    return f.gep(state, getattr(PoolState, name).offset)
-
-
-def _load(f: FunctionBuilder, state: Reg, name: str, type: str = "i64", ordering: str = "monotonic") -> Reg:
-    return f.atomic_load(type, _field(f, state, name), ordering)
-
-
-def _store(f: FunctionBuilder, state: Reg, name: str, value: Reg, ordering: str = "monotonic") -> None:
-    f.atomic_store(value, _field(f, state, name), ordering)
-
-
 def _layout() -> FunctionBuilder:
     f = FunctionBuilder("onnxc_pool_layout", [], returns="i64")
     f.ret(POOL_LAYOUT)
@@ -139,7 +133,7 @@ def _futex(syscall: int) -> FunctionBuilder:
     f = FunctionBuilder("futex", [("ptr", "state"), ("ptr", "address"), ("i64", "op"), ("i64", "value")], internal=True)
     state, address, op, value = f.parameters
     null = f.constant("ptr", 0)
-    f.call_pointer(_load(f, state, "syscall", "ptr"), "i64", syscall, address, op, value, null, null, 0)
+    system_call(f, state, syscall, address, op, value, null, null, 0)
     f.ret()
     return f
 
@@ -148,27 +142,27 @@ def _start_workers() -> FunctionBuilder:
     """Creates threads until there are `wanted`; if the system refuses one, never asks again."""
     f = FunctionBuilder("start_workers", [("ptr", "state"), ("i64", "wanted")], internal=True)
     state, wanted = f.parameters
-    entry, create = _load(f, state, "entry", "ptr"), _load(f, state, "pthread_create", "ptr")
+    entry, create = load(f, state, "entry", "ptr"), load(f, state, "pthread_create", "ptr")
     null = f.constant("ptr", 0)
 
     def start(index: Reg) -> tuple[Reg]:
-        thread = f.gep(_field(f, state, "threads"), index, "i64")
+        thread = f.gep(field(f, state, "threads"), index, "i64")
         failure = f.call_pointer(create, "i32", thread, null, entry, state)
         created = f.icmp("eq", failure, 0)
         count = f.convert("trunc", f.add(index, 1), "i32")
         refused = f.convert("trunc", index, "i32")
 
         def keep() -> tuple[Reg]:
-            _store(f, state, "workers", count)
+            store(f, state, "workers", count)
             return (f.add(index, 1),)
 
         def give_up() -> tuple[Reg]:
-            _store(f, state, "capacity", refused)
+            store(f, state, "capacity", refused)
             return (wanted,)
 
         return (f.if_(created, keep, give_up)[0],)
 
-    first = f.convert("zext", _load(f, state, "workers", "i32"), "i64")
+    first = f.convert("zext", load(f, state, "workers", "i32"), "i64")
     f.while_([first], lambda index: f.icmp("slt", index, wanted), start)
     f.ret()
     return f
@@ -187,7 +181,7 @@ def _drain() -> FunctionBuilder:
     def run(chunk: Reg, finished: Reg) -> tuple[Reg, Reg]:
         begin = f.mul(chunk, grain)
         f.call_pointer(function, "void", context, begin, f.smin(f.add(begin, grain), count))
-        word = f.atomic_rmw("add", _field(f, state, "word"), claim)
+        word = f.atomic_rmw("add", field(f, state, "word"), claim)
         return _claimed(f, word, chunks, f.icmp("eq", claim, _FROM_LAST)), f.add(finished, 1)
 
     _, finished = f.while_([first, 0], lambda chunk, _: f.icmp("sge", chunk, 0), run)
@@ -206,7 +200,7 @@ def _claimed(f: FunctionBuilder, word: Reg, chunks: Reg, is_from_last: Reg) -> R
 
 def _spin(f: FunctionBuilder, state: Reg, goes_on: Callable[[], Reg]) -> Reg:
     """Waits for the condition to end, for a while; i1 whether it still holds."""
-    start, limit = f.call("onnxc_ticks", "i64"), _load(f, state, "spin_ticks")
+    start, limit = f.call("onnxc_ticks", "i64"), load(f, state, "spin_ticks")
 
     def again(_waits: Reg, _has_time: Reg) -> tuple[Reg, Reg]:
         f.call("pause", "void")
@@ -222,14 +216,14 @@ def _wait_for_helpers() -> FunctionBuilder:
     state, chunks = f.parameters
 
     def unfinished() -> Reg:
-        return f.icmp("ne", _load(f, state, "done", "i32", "acquire"), chunks)
+        return f.icmp("ne", load(f, state, "done", "i32", "acquire"), chunks)
 
     def sleep() -> None:
-        f.atomic_rmw("xchg", _field(f, state, "waiting"), f.constant("i32", 1), "seq_cst")
+        f.atomic_rmw("xchg", field(f, state, "waiting"), f.constant("i32", 1), "seq_cst")
         f.while_([], unfinished, wait)
 
     def wait() -> None:
-        done = _load(f, state, "done", "i32", "seq_cst")
+        done = load(f, state, "done", "i32", "seq_cst")
         asleep = f.icmp("ne", done, chunks)
         value = f.convert("zext", done, "i64")
         f.if_(asleep, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAIT, value))
@@ -239,8 +233,8 @@ def _wait_for_helpers() -> FunctionBuilder:
     return f
 
 
-def _futex_call(f: FunctionBuilder, state: Reg, field: str, offset: int, op: int, value: Int) -> None:
-    f.call("futex", "void", state, f.gep(_field(f, state, field), offset), op, value)
+def _futex_call(f: FunctionBuilder, state: Reg, name: str, offset: int, op: int, value: Int) -> None:
+    f.call("futex", "void", state, f.gep(field(f, state, name), offset), op, value)
 
 
 def _parallel_for() -> FunctionBuilder:
@@ -272,40 +266,40 @@ def _parallel_for() -> FunctionBuilder:
     smallest_grain = f.add(f.udiv(f.sub(count, 1), _MAX_CHUNKS), 1)
     grain = f.smax(given_grain, smallest_grain)
     chunks = f.add(f.udiv(f.sub(count, 1), grain), 1)
-    capacity = f.convert("zext", _load(f, state, "capacity", "i32"), "i64")
+    capacity = f.convert("zext", load(f, state, "capacity", "i32"), "i64")
     wanted = f.smin(f.smin(f.sub(limit, 1), f.sub(chunks, 1)), capacity)
     f.if_(f.icmp("eq", wanted, 0), run_alone)
     # Looking first keeps the line of a taken lock where its owner has it.
-    f.if_(f.icmp("ne", _load(f, state, "lock", "i32"), 0), run_alone)
+    f.if_(f.icmp("ne", load(f, state, "lock", "i32"), 0), run_alone)
     zero, one = f.constant("i32", 0), f.constant("i32", 1)
-    _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one, "acquire", "monotonic")
+    _, is_mine = f.compare_exchange(field(f, state, "lock"), zero, one, "acquire", "monotonic")
     f.if_(f.xor(is_mine, 1), run_alone)
 
     helpers = _ready_workers(f, state, wanted)
     loop = {"function": function, "context": context, "count": count, "grain": grain, "chunks": chunks}
     generation = _close(f, state)
     for name, value in {**loop, "done": zero, "waiting": zero}.items():
-        _store(f, state, name, value)
+        store(f, state, name, value)
     _open(f, state, f.add(generation, 1), helpers)
     finished = f.call("drain", "i64", state, *loop.values(), 0, _FROM_FIRST)
     f.call("wait_for_helpers", "void", state, f.convert("trunc", f.sub(chunks, finished), "i32"))
-    _store(f, state, "lock", zero, "release")
+    store(f, state, "lock", zero, "release")
     f.ret()
     return f
 
 
 def _ready_workers(f: FunctionBuilder, state: Reg, wanted: Reg) -> Reg:
     """How many workers there are for a loop, up to `wanted`; what is missing is created first."""
-    workers = f.convert("zext", _load(f, state, "workers", "i32"), "i64")
+    workers = f.convert("zext", load(f, state, "workers", "i32"), "i64")
     f.if_(f.icmp("slt", workers, wanted), lambda: f.call("start_workers", "void", state, wanted))
-    return f.smin(wanted, f.convert("zext", _load(f, state, "workers", "i32"), "i64"))
+    return f.smin(wanted, f.convert("zext", load(f, state, "workers", "i32"), "i64"))
 
 
 def _close(f: FunctionBuilder, state: Reg) -> Reg:
     """The generation of the loop that was; when the next store is visible, nobody joins it any more."""
-    generation = f.lshr(_load(f, state, "word"), 32)
+    generation = f.lshr(load(f, state, "word"), 32)
     # The generation stays, so that closing wakes nobody.
-    _store(f, state, "word", f.shl(generation, 32))
+    store(f, state, "word", f.shl(generation, 32))
     f.fence("release")
     return generation
 
@@ -314,8 +308,8 @@ def _open(f: FunctionBuilder, state: Reg, generation: Reg, helpers: Reg) -> None
     """Lets helpers join the loop whose fields are stored, and wakes them if any sleep."""
     # The first chunk is the caller's.
     word = f.or_(f.or_(f.shl(generation, 32), f.shl(helpers, 24)), _FROM_FIRST)
-    f.atomic_rmw("xchg", _field(f, state, "word"), word, "seq_cst")
-    sleepers = _load(f, state, "sleepers", "i32", "seq_cst")
+    f.atomic_rmw("xchg", field(f, state, "word"), word, "seq_cst")
+    sleepers = load(f, state, "sleepers", "i32", "seq_cst")
 
     def wake() -> None:
         f.call(NOTE_PROCESSOR, "void", state)
@@ -332,12 +326,12 @@ def _sleep() -> FunctionBuilder:
     one = f.constant("i32", 1)
 
     def has_news() -> Reg:
-        return f.icmp("ne", f.lshr(_load(f, state, "word", ordering="seq_cst"), 32), generation)
+        return f.icmp("ne", f.lshr(load(f, state, "word", ordering="seq_cst"), 32), generation)
 
     def wait() -> None:
-        f.atomic_rmw("add", _field(f, state, "sleepers"), one, "seq_cst")
+        f.atomic_rmw("add", field(f, state, "sleepers"), one, "seq_cst")
         f.if_(f.xor(has_news(), 1), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAIT, generation))
-        f.atomic_rmw("sub", _field(f, state, "sleepers"), one, "seq_cst")
+        f.atomic_rmw("sub", field(f, state, "sleepers"), one, "seq_cst")
         f.call(KEEP_APART, "void", state, processors)
 
     quiet = _spin(f, state, lambda: f.xor(has_news(), 1))
@@ -352,11 +346,11 @@ def _worker() -> FunctionBuilder:
     (state,) = f.parameters
 
     def read_word() -> Reg:
-        return _load(f, state, "word", ordering="acquire")
+        return load(f, state, "word", ordering="acquire")
 
     def look(word: Reg) -> tuple[Reg]:
-        function, context = _load(f, state, "function", "ptr"), _load(f, state, "context", "ptr")
-        count, grain, chunks = _load(f, state, "count"), _load(f, state, "grain"), _load(f, state, "chunks")
+        function, context = load(f, state, "function", "ptr"), load(f, state, "context", "ptr")
+        count, grain, chunks = load(f, state, "count"), load(f, state, "grain"), load(f, state, "chunks")
         chunk = _claimed(f, word, chunks, f.constant("i1", 1))
         helpers = f.and_(f.lshr(word, 24), f.constant("i64", 255))
         has_work = f.and_(f.icmp("ne", helpers, 0), f.icmp("sge", chunk, 0))
@@ -364,13 +358,13 @@ def _worker() -> FunctionBuilder:
         def join() -> None:
             f.fence("acquire")
             after = f.sub(word, _ONE_HELPER - _FROM_LAST)
-            _, is_in = f.compare_exchange(_field(f, state, "word"), word, after)
+            _, is_in = f.compare_exchange(field(f, state, "word"), word, after)
             f.if_(is_in, work)
 
         def work() -> None:
             finished = f.call("drain", "i64", state, function, context, count, grain, chunks, chunk, _FROM_LAST)
-            f.atomic_rmw("add", _field(f, state, "done"), f.convert("trunc", finished, "i32"), "seq_cst")
-            waiting = f.icmp("ne", _load(f, state, "waiting", "i32", "seq_cst"), 0)
+            f.atomic_rmw("add", field(f, state, "done"), f.convert("trunc", finished, "i32"), "seq_cst")
+            waiting = f.icmp("ne", load(f, state, "waiting", "i32", "seq_cst"), 0)
             f.if_(waiting, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAKE, 1))
 
         f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32), processors))
@@ -378,7 +372,7 @@ def _worker() -> FunctionBuilder:
 
     processors = f.alloca("i64", PROCESSORS_WORDS)
     f.loop(0, PROCESSORS_WORDS, 1, lambda word: f.store(0, f.gep(processors, word, "i64"), 8))
-    f.while_([read_word()], lambda _: f.icmp("eq", _load(f, state, "stop", "i32"), 0), look)
+    f.while_([read_word()], lambda _: f.icmp("eq", load(f, state, "stop", "i32"), 0), look)
     f.ret(0)
     return f
 
@@ -393,17 +387,17 @@ def _stop() -> FunctionBuilder:
     zero, one = f.constant("i32", 0), f.constant("i32", 1)
 
     def join(index: Reg) -> None:
-        thread = f.load("i64", f.gep(_field(f, state, "threads"), index, "i64"), 8)
-        f.call_pointer(_load(f, state, "pthread_join", "ptr"), "i32", thread, f.constant("ptr", 0))
+        thread = f.load("i64", f.gep(field(f, state, "threads"), index, "i64"), 8)
+        f.call_pointer(load(f, state, "pthread_join", "ptr"), "i32", thread, f.constant("ptr", 0))
 
-    f.if_(f.icmp("ne", _load(f, state, "stop", "i32"), 0), lambda: f.ret(1))
-    _store(f, state, "capacity", zero)
-    _, is_mine = f.compare_exchange(_field(f, state, "lock"), zero, one)
+    f.if_(f.icmp("ne", load(f, state, "stop", "i32"), 0), lambda: f.ret(1))
+    store(f, state, "capacity", zero)
+    _, is_mine = f.compare_exchange(field(f, state, "lock"), zero, one)
     f.if_(f.xor(is_mine, 1), lambda: f.ret(0))
-    _store(f, state, "stop", one)
-    f.atomic_rmw("add", _field(f, state, "word"), _ONE_GENERATION, "seq_cst")
+    store(f, state, "stop", one)
+    f.atomic_rmw("add", field(f, state, "word"), _ONE_GENERATION, "seq_cst")
     _futex_call(f, state, "word", 4, _FUTEX_WAKE, 255)
-    f.loop(0, f.convert("zext", _load(f, state, "workers", "i32"), "i64"), 1, join)
-    _store(f, state, "workers", zero)
+    f.loop(0, f.convert("zext", load(f, state, "workers", "i32"), "i64"), 1, join)
+    store(f, state, "workers", zero)
     f.ret(1)
     return f

@@ -10,7 +10,7 @@ import pytest
 
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.pool_processors import (
+from onnxc.compiler.codegen_host.threads.processors import (
     KEEP_APART,
     NOTE_PROCESSOR,
     PROCESSORS_WORDS,
