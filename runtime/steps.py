@@ -206,15 +206,11 @@ def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
 
 
 def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
-    _expect_imported(step)
-    function, attributes = _host_function(step.function), compile_attributes(step.attributes)
-    bindings = _new_bindings(step.bindings, known)
+    call_at, bindings = prepared_host(step, None), _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
-        given = attributes(symbols)
         try:
-            _expect_room(given)
-            results = function([slots[slot] for slot in step.inputs], given)
+            results = call_at(symbols)(*(slots[slot] for slot in step.inputs))
         except (InputError, MemoryError) as problem:
             raise host_error(step, problem) from None
         _put(slots, step.outputs, results)
@@ -223,16 +219,19 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
     return run
 
 
-def prepared_host(step: Host, constants: Mapping[int, np.ndarray]) -> Callable[[Sequence[int]], "HostCall"]:
+def prepared_host(step: Host, constants: Mapping[int, np.ndarray] | None) -> Callable[[Sequence[int]], "HostCall"]:
     """A function from the values of the symbols to the step as a function of its inputs, in order.
 
-    constants: the values of the slots that hold one from the start. Raises DeviceError where what the sizes ask for is
-    more than memory could hold.
+    constants: the values of the slots that hold one from the start; None where a call serves once, or inputs may be on
+    a device, and nothing is done beforehand. The function raises DeviceError where what the sizes ask for is more than
+    memory could hold.
     """
     _expect_imported(step)
-    function, attributes = _host_function(step.function), compile_attributes(step.attributes)
-    prepare = importlib.import_module("onnxc.runtime.host.prepared").PREPARED.get(step.function)
-    fixed = {ordinal: constants[slot] for ordinal, slot in enumerate(step.inputs) if slot in constants}
+    function, attributes, prepare = _host_function(step.function), compile_attributes(step.attributes), None
+    fixed: dict[int, np.ndarray] = {}
+    if constants is not None:
+        prepare = importlib.import_module("onnxc.runtime.host.prepared").PREPARED.get(step.function)
+        fixed = {ordinal: constants[slot] for ordinal, slot in enumerate(step.inputs) if slot in constants}
 
     def at(symbols: Sequence[int]) -> HostCall:
         given = attributes(symbols)

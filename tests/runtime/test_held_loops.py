@@ -63,6 +63,23 @@ def test_as_many_helpers_join_as_the_loop_may_have(threads: int) -> None:
         assert pool_state().workers >= threads - 1
 
 
+def test_the_caller_claims_from_the_first_item_on_and_workers_from_the_last() -> None:
+    counts, gates = np.zeros(5, np.int32), np.zeros(5, np.int32)
+    handle = pool_handle(pool_loops(), 2)
+    loop = pool_loops().function("hold", 5)
+    caller = threading.Thread(target=loop, args=(handle.address, counts.ctypes.data, 5, 1, gates.ctypes.data))
+    caller.start()
+    try:
+        for opened, begun in ((None, [1, 0, 0, 0, 1]), (4, [1, 0, 0, 1, 1]), (0, [1, 1, 0, 1, 1])):
+            if opened is not None:
+                gates[opened] = 1
+            wait_until(lambda begun=begun: counts.tolist() == begun)  # type: ignore[misc]
+    finally:
+        gates[:] = 1
+        caller.join()
+    np.testing.assert_array_equal(counts, np.ones(5, np.int32))
+
+
 def test_a_loop_inside_a_loop_runs_in_the_thread_of_the_pool_that_starts_it() -> None:
     with held_loop(3, 3, "hold_nested", counts_per_item=8):
         assert pool_state().lock == 1
