@@ -1,10 +1,10 @@
 """The thread pool as a state machine, and every order in which its threads can take their steps.
 
 A step is one access to the shared memory of compiler/codegen_host/threads/pool.py, named as what it does there. A
-caller runs some loops and stops the pool; workers join the loops. Memory is sequentially consistent: the fences of the code have
-an argument of their own. Left out are the lock, since there is one caller; nested loops, which do not touch the pool;
-spinning and second looks, since a wait that ends after some looks is one that looks later. `function` stands for
-context, count and grain too.
+caller runs some loops and stops the pool; workers join the loops. Memory is sequentially consistent: the fences of the
+code have an argument of their own. Left out are the lock, since there is one caller; nested loops, which do not touch
+the pool; spinning and second looks, since a wait that ends after some looks is one that looks later. `function` stands
+for context, count and grain too.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -81,20 +81,11 @@ class Worker(WorkerProcess):
 
     def run(self, name: str) -> Outcome:
         started = time.perf_counter()
-        try:
-            self.connection.send(name)
-            if self.connection.poll(self.limit_s):
-                outcome = self.connection.recv()
-                assert isinstance(outcome, Outcome), outcome
-                return outcome
-            status: Status = "hang"
-        except (EOFError, ConnectionError):
-            status = "crash"
-        seconds = time.perf_counter() - started
-        reason = f"exit code {self.stop()}" if status == "crash" else f"no answer within {self.limit_s:.0f} s"
-        self.stop()
-        self.start()
-        return Outcome(name, self.kinds[name], status, reason, seconds)
+        outcome = self.ask(name, Outcome, self.limit_s)
+        if outcome is not None:
+            return outcome
+        status: Status = "hang" if self.hung else "crash"
+        return Outcome(name, self.kinds[name], status, self.ended, time.perf_counter() - started)
 
     def run_all(self, names: Iterable[str]) -> Iterator[Outcome]:
         return map(self.run, names)

@@ -39,11 +39,11 @@ class Worker(WorkerProcess):
     def judge(self, key: Key) -> Outcome:
         """The outcome of a case; an engine that ends the process is found by asking one at a time."""
         engines = tuple(ENGINES)
-        outcome = self._ask(key, engines)
+        outcome = self.ask((key, engines), Outcome, CASE_LIMIT_S)
         if outcome is not None:
             return outcome
-        alive = tuple(engine for engine in engines if self._ask(key, (engine,)) is not None)
-        outcome = self._ask(key, alive)
+        alive = tuple(each for each in engines if self.ask((key, (each,)), Outcome, CASE_LIMIT_S) is not None)
+        outcome = self.ask((key, alive), Outcome, CASE_LIMIT_S)
         assert outcome is not None, key
         dead = [engine for engine in engines if engine not in alive]
         crashes = dict.fromkeys(dead, "the process ended, or did not answer in time")
@@ -56,19 +56,6 @@ class Worker(WorkerProcess):
             {**outcome.differences, **ours},
             outcome.adjudicated,
         )
-
-    def _ask(self, key: Key, engines: tuple[str, ...]) -> Outcome | None:
-        try:
-            self.connection.send((key, engines))
-            if self.connection.poll(CASE_LIMIT_S):
-                outcome = self.connection.recv()
-                assert isinstance(outcome, Outcome), outcome
-                return outcome
-        except (EOFError, ConnectionError):
-            pass
-        self.stop(patience_s=0)
-        self.start()
-        return None
 
 
 def judge_all(keys: Sequence[Key], jobs: int, report: Callable[[int, Outcome], None]) -> list[Outcome]:

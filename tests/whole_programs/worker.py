@@ -27,17 +27,10 @@ def serve(connection: Connection, seed: int) -> None:
 def verdict_of(worker: WorkerProcess, number: int) -> Verdict:
     """The verdict on one program. Where the process ends, ONNX Runtime may have done it: it is not asked again."""
     for asks_ort in (True, False):
-        try:
-            worker.connection.send((number, asks_ort))
-            if worker.connection.poll(LIMIT_S):
-                verdict = worker.connection.recv()
-                assert isinstance(verdict, Verdict), verdict
-                return verdict
-        except (EOFError, ConnectionError):
-            pass
-        reason = f"no answer, exit code {worker.stop()}"
-        worker.start()
-    return Verdict(number, "crash", reason)
+        verdict = worker.ask((number, asks_ort), Verdict, LIMIT_S)
+        if verdict is not None:
+            return verdict
+    return Verdict(number, "crash", worker.ended)
 
 
 def judge_all(numbers: Sequence[int], seed: int, jobs: int, report: Callable[[Verdict], None]) -> list[Verdict]:
