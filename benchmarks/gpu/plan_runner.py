@@ -11,6 +11,7 @@ from benchmarks.gpu.planned_kernels import planned
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument
 from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import sum_of
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.planning.kernel_plan import Buffer as PlanBuffer
@@ -162,7 +163,7 @@ class PlanRunner:
                 return self._outputs[buffer.index].address
             case "weight":
                 return self._weights[buffer.index].address
-        return self._arena.address + evaluate(buffer.offset, self.symbols)
+        return self._arena.address + evaluate(sum_of(self._segment.slots[: buffer.index]), self.symbols)
 
 
 def _configured(

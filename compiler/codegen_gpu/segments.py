@@ -16,7 +16,7 @@ from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute
-from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Kernel, Launch, Segment, Variant
 from onnxc.compiler.planning.schedules import PROGRAM_ALIGNMENT
 from onnxc.runtime.device_code import DeviceKernel
@@ -139,9 +139,11 @@ class _Launches:
         """Where programs have memory of their own, behind what the steps of a kernel share."""
         if launch.scratch is None or not kernel.schedule.program_bytes:
             return 0
-        end = launch.scratch.offset + substitute(kernel.schedule.shared_bytes, sizes)
-        offset = floordiv(end + PROGRAM_ALIGNMENT - 1, PROGRAM_ALIGNMENT) * PROGRAM_ALIGNMENT
-        return self.f.gep(self.frame.arena, self.frame.size(offset))
+        f, frame = self.f, self.frame
+        end = f.add(frame.start(launch.scratch), frame.size(substitute(kernel.schedule.shared_bytes, sizes)))
+        return f.gep(
+            frame.arena, f.mul(f.udiv(f.add(end, PROGRAM_ALIGNMENT - 1), PROGRAM_ALIGNMENT), PROGRAM_ALIGNMENT)
+        )
 
     def _prepared(
         self, launch: Launch, step: DeviceStep, device: tuple[int, DeviceKernel], sizes: Mapping[str, Dim], behind: Int
@@ -181,8 +183,7 @@ class _Launches:
                 return frame.status
             case "scratch":
                 assert launch.scratch is not None, launch
-                offset = launch.scratch.offset + substitute(argument.value, sizes)
-                return self.f.gep(frame.arena, frame.size(offset))
+                return self.f.gep(frame.address(launch.scratch), frame.size(substitute(argument.value, sizes)))
             case "location":
                 return self.locations[str(launch.location or "")]
             case "table":

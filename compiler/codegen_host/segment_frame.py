@@ -32,6 +32,8 @@ class SegmentFrame:
         self.pool, self.weights, self.arena, self.status = (
             self.word(ordinal, "ptr") for ordinal in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
         )
+        self.slots = segment.slots
+        self.starts: list[Int] = [0]
         self.known: Known = {}
 
     def word(self, ordinal: int, type: str) -> Reg:
@@ -52,7 +54,14 @@ class SegmentFrame:
                 return self.word(self.first_output + buffer.index, "ptr")
             case "weight":
                 return f.gep(self.weights, self.weight_offsets[buffer.index])
-        return f.gep(self.arena, self.size(buffer.offset))
+        return f.gep(self.arena, self.start(buffer))
+
+    def start(self, buffer: Buffer) -> Int:
+        """Where a slot starts in the arena, in bytes; to be asked for where every later use can see it."""
+        assert buffer.kind == "slot", buffer
+        while len(self.starts) <= buffer.index:
+            self.starts.append(self.f.add(self.starts[-1], self.size(self.slots[len(self.starts) - 1])))
+        return self.starts[buffer.index]
 
     def holds(self, guard: Guard) -> Reg | None:
         """Whether the conditions of a variant hold; None where there are none."""
@@ -67,13 +76,16 @@ class SegmentFrame:
 
 
 def _sizes_of(segment: Segment) -> Iterator[Dim]:
-    """All sizes of the program that a segment computes with."""
+    """All sizes of the program that a segment computes with; of slots, those before the last that it uses."""
+    last = 0
     for launch in segment.launches:
         for variant in launch.variants:
             yield from variant.sizes
             yield from (condition.size for condition in variant.guard)
         scratch = () if launch.scratch is None else (launch.scratch,)
-        yield from (buffer.offset for buffer in (*launch.inputs, *launch.outputs, *scratch))
+        for buffer in (*launch.inputs, *launch.outputs, *scratch):
+            last = max(last, buffer.index if buffer.kind == "slot" else 0)
+    yield from segment.slots[:last]
 
 
 def run_first(f: FunctionBuilder, runs: Sequence[tuple[Reg | None, Callable[[], None]]]) -> None:

@@ -51,7 +51,7 @@ def _check_launch(plan: KernelPlan, segment: Segment, ordinal: int, launch: Laun
     assert not launch.general.guard, f"no variant of {launch} serves every call"
     assert all(variant.guard for variant in launch.variants[:-1]), f"a variant of {launch} is never reached"
     for buffer in (*launch.inputs, *launch.outputs):
-        assert buffer.kind != "arena" or _lives(segment, buffer, ordinal), (
+        assert buffer.kind != "slot" or _lives(segment, buffer, ordinal), (
             f"launch {ordinal} uses {buffer}, which is free"
         )
     for variant in launch.variants:
@@ -91,7 +91,7 @@ def _keeps(output: Value, written: Sequence[Value]) -> bool:
 
 def _lives(segment: Segment, buffer: Buffer, ordinal: int) -> bool:
     """Whether a value is in a buffer of the arena while a launch runs."""
-    return any(life.offset == buffer.offset and life.first <= ordinal <= life.last for life in segment.lifetimes)
+    return any(life.slot == buffer.index and life.first <= ordinal <= life.last for life in segment.lifetimes)
 
 
 def _check_scratch(segment: Segment, ordinal: int, scratch: Buffer | None, needed: Dim) -> None:
@@ -100,7 +100,7 @@ def _check_scratch(segment: Segment, ordinal: int, scratch: Buffer | None, neede
         return
     assert scratch is not None, f"launch {ordinal} has no scratch memory for {needed} bytes"
     own = [
-        life for life in segment.lifetimes if (life.offset, life.first, life.last) == (scratch.offset, *[ordinal] * 2)
+        life for life in segment.lifetimes if (life.slot, life.first, life.last) == (scratch.index, ordinal, ordinal)
     ]
     # The largest of what variants need is at least what each of them does, by its form.
     is_enough = any(maximum(life.size_bytes, needed) == life.size_bytes for life in own)
@@ -108,16 +108,14 @@ def _check_scratch(segment: Segment, ordinal: int, scratch: Buffer | None, neede
 
 
 def check_segment(segment: Segment, bounds: Bounds) -> None:
-    """Raises AssertionError where two live buffers of the arena may overlap, or one may pass its end."""
-    slots: dict[Dim, list[Lifetime]] = {}
+    """Raises AssertionError where two live buffers of the arena may overlap, or one may be larger than its slot."""
+    slots: dict[int, list[Lifetime]] = {}
     for life in segment.lifetimes:
-        slots.setdefault(life.offset, []).append(life)
-    offset: Dim = 0
-    for _ in slots:
-        assert offset in slots, f"no buffer starts at {offset}, where the one before ends"
-        offset = offset + aligned(_largest(slots[offset], bounds))
-    assert offset == segment.arena_bytes, f"the slots end at {offset}, the arena at {segment.arena_bytes}"
-    for lives in slots.values():
+        slots.setdefault(life.slot, []).append(life)
+    assert sorted(slots) == [*range(len(segment.slots))], f"lifetimes are in slots {sorted(slots)}"
+    for slot, lives in slots.items():
+        needed = aligned(_largest(lives, bounds))
+        assert needed == segment.slots[slot], f"slot {slot} holds {segment.slots[slot]} bytes, {needed} are needed"
         for index, life in enumerate(lives):
             for other in lives[:index]:
                 assert life.first > other.last or other.first > life.last, f"{life} and {other} overlap"
@@ -128,4 +126,4 @@ def _largest(lives: list[Lifetime], bounds: Bounds) -> Dim:
     for life in lives:
         if all(at_least(life.size_bytes, other.size_bytes, bounds) for other in lives):
             return life.size_bytes
-    raise AssertionError(f"no buffer at {lives[0].offset} is provably the largest")
+    raise AssertionError(f"no buffer of slot {lives[0].slot} is provably the largest")

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import evaluate
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim, sum_of
 from onnxc.compiler.ir.module import Block, Function, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import AnchorKind
@@ -60,14 +60,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where a launch reads or writes: input or output `index` of the segment, a weight, or the arena at `offset`."""
+    """Where a launch reads or writes: input, output or slot of the arena `index` of the segment, or a weight."""
 
-    kind: Literal["input", "output", "weight", "arena"]
-    index: int = 0
-    offset: Dim = 0
+    kind: Literal["input", "output", "weight", "slot"]
+    index: int
 
     def __str__(self) -> str:
-        return f"arena @ {self.offset}" if self.kind == "arena" else f"{self.kind} {self.index}"
+        return f"{self.kind} {self.index}"
 
 
 @dataclass(frozen=True)
@@ -134,9 +133,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of the arena: `size_bytes` from `offset`, in use from launch `first` to launch `last`."""
+    """A buffer of the arena: the first `size_bytes` of a slot, in use from launch `first` to launch `last`."""
 
-    offset: Dim
+    slot: int
     size_bytes: Dim
     first: int
     last: int
@@ -144,13 +143,22 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Segment:
-    """Launches in order, as one native call from `inputs` to `outputs`, with an arena of `arena_bytes`."""
+    """Launches in order, as one native call from `inputs` to `outputs`, with an arena.
+
+    slots: the bytes of each slot of the arena, which lie behind each other. A slot that begins behind many others has
+    an offset that is a long sum, where all their sizes come from data; so it is never written out.
+    """
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     launches: tuple[Launch, ...]
-    arena_bytes: Dim
+    slots: tuple[Dim, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
+
+    @property
+    def arena_bytes(self) -> Dim:
+        """The size of the arena."""
+        return sum_of(self.slots)
 
 
 @dataclass(frozen=True, eq=False)

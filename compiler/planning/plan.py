@@ -189,11 +189,11 @@ class _Planner:
         placement = place_buffers(lives, self.bounds)
         buffers: dict[Tenant, Buffer] = {value: Buffer("input", index) for index, value in enumerate(inputs)}
         buffers |= {value: Buffer("output", index) for index, value in enumerate(given)}
-        buffers |= {tenant: Buffer("arena", 0, offset) for tenant, offset in placement.offsets.items()}
+        buffers |= {tenant: Buffer("slot", ordinal) for tenant, ordinal in placement.slots.items()}
         launches = tuple(
             self.launch(kernel, variants[ordinal], aliases, buffers, ordinal) for ordinal, kernel in enumerate(bound)
         )
-        return Segment(inputs, tuple(outputs), launches, placement.arena_bytes, placement.lifetimes)
+        return Segment(inputs, tuple(outputs), launches, placement.slot_bytes, placement.lifetimes)
 
     def packed(self, bound: BoundProblem, variants: Sequence[Variant]) -> BoundProblem:
         """A kernel that reads shares in the layouts that its schedule wants."""

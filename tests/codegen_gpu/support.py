@@ -13,6 +13,7 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, KernelCode
 from onnxc.compiler.codegen_host.weights import packed
 from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import sum_of
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
@@ -130,7 +131,7 @@ class Device(Planned):
                     case "weight":
                         weight = self.plan.weights[buffer.index]
                         return _address(self._weight(weight))
-                return _address(arena) + evaluate(buffer.offset, symbols)
+                return _address(arena) + evaluate(sum_of(segment.slots[: buffer.index]), symbols)
 
             scratch = 0 if launch.scratch is None else address(launch.scratch)
             inputs_at, outputs_at = [*map(address, launch.inputs)], [*map(address, launch.outputs)]

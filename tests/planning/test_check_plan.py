@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, Size
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
@@ -113,31 +113,31 @@ def without_scratch(launch: Launch) -> Iterator[Launch]:
 
 
 def with_free_buffer(launch: Launch) -> Iterator[Launch]:
-    """Buffers far behind all others."""
+    """Slots far behind all others."""
     if launch.inputs:
-        yield replace(launch, inputs=(Buffer("arena", 0, 2**40 * N), *launch.inputs[1:]))
-    yield replace(launch, outputs=(Buffer("arena", 0, 2**40 * N), *launch.outputs[1:]))
+        yield replace(launch, inputs=(Buffer("slot", 1000), *launch.inputs[1:]))
+    yield replace(launch, outputs=(Buffer("slot", 1000), *launch.outputs[1:]))
 
 
 def with_scratch_on_a_live_buffer(segment: Segment) -> Iterator[Segment]:
-    """Scratch memory with its lifetime at the offset of each value that lives while its launch runs."""
+    """Scratch memory with its lifetime in the slot of each value that lives while its launch runs."""
     for ordinal, launch in enumerate(segment.launches):
         if launch.scratch is None:
             continue
         own = next(
             life
             for life in segment.lifetimes
-            if (life.offset, life.first, life.last) == (launch.scratch.offset, ordinal, ordinal)
+            if (life.slot, life.first, life.last) == (launch.scratch.index, ordinal, ordinal)
         )
         for life in segment.lifetimes:
             if life is not own and life.first <= ordinal <= life.last:
-                yield _scratch_at(segment, ordinal, own, life.offset)
+                yield _scratch_in(segment, ordinal, own, life.slot)
 
 
-def _scratch_at(segment: Segment, ordinal: int, own: Lifetime, offset: Dim) -> Segment:
+def _scratch_in(segment: Segment, ordinal: int, own: Lifetime, slot: int) -> Segment:
     launches, lifetimes = [*segment.launches], [*segment.lifetimes]
-    launches[ordinal] = replace(launches[ordinal], scratch=Buffer("arena", 0, offset))
-    lifetimes[lifetimes.index(own)] = replace(own, offset=offset)
+    launches[ordinal] = replace(launches[ordinal], scratch=Buffer("slot", slot))
+    lifetimes[lifetimes.index(own)] = replace(own, slot=slot)
     return replace(segment, launches=tuple(launches), lifetimes=tuple(lifetimes))
 
 

@@ -81,8 +81,8 @@ def test_a_view_of_an_operand_is_read_in_place_and_what_is_computed_is_written()
               return %0
             }
           segment (%x0, %x1) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0 sizes (N)
-            launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
+            launch k0 (input 0) -> slot 0 sizes (N)
+            launch k1 (slot 0, input 1) -> output 0 sizes (N)
         """,
     )
 
@@ -146,9 +146,9 @@ def test_what_is_costly_is_written_once() -> None:
               return %0
             }
           segment (%x0) -> (%0, %1), arena 64*floordiv(16*N + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0 sizes (N)
-            launch k1 (arena @ 0) -> output 0 sizes (N)
-            launch k2 (arena @ 0) -> output 1 sizes (N)
+            launch k0 (input 0) -> slot 0 sizes (N)
+            launch k1 (slot 0) -> output 0 sizes (N)
+            launch k2 (slot 0) -> output 1 sizes (N)
         """,
     )
 
@@ -171,8 +171,8 @@ def test_a_row_is_not_computed_for_each_element_it_is_repeated_to() -> None:
               return %1
             }
           segment (%x1, %x0) -> (%0), arena 64 bytes
-            launch k0 (input 0) -> arena @ 0
-            launch k1 (arena @ 0, input 1) -> output 0 sizes (N)
+            launch k0 (input 0) -> slot 0
+            launch k1 (slot 0, input 1) -> output 0 sizes (N)
         """,
     )
 
@@ -200,8 +200,8 @@ def test_a_reshape_of_a_buffer_is_another_name_for_it() -> None:
               return %2
             }
           segment (%x0) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0 sizes (N)
-            launch k1 (arena @ 0) -> output 0 sizes (N)
+            launch k0 (input 0) -> slot 0 sizes (N)
+            launch k1 (slot 0) -> output 0 sizes (N)
         """,
     )
 
@@ -254,8 +254,8 @@ def test_both_results_of_a_sort_are_written_by_its_kernel() -> None:
               return %0
             }
           segment (%x0) -> (%0, %1), arena 64*floordiv(16*N + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0, output 0 sizes (N)
-            launch k1 (arena @ 0) -> output 1 sizes (N)
+            launch k0 (input 0) -> slot 0, output 0 sizes (N)
+            launch k1 (slot 0) -> output 1 sizes (N)
         """,
     )
 
@@ -284,8 +284,8 @@ def test_counting_an_index_from_the_end_is_part_of_picking() -> None:
               return %7
             }
           segment (%x0, %x1) -> (%0), arena 64*floordiv(16*N + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0 sizes (N)
-            launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
+            launch k0 (input 0) -> slot 0 sizes (N)
+            launch k1 (input 1, slot 0) -> output 0 sizes (K, N)
         """,
     )
 
@@ -312,8 +312,8 @@ def test_a_scatter_computes_its_data_in_place() -> None:
               return %2
             }
           segment (%x1, %x0) -> (%0), arena 64*floordiv(16*K + 63, 64) bytes
-            launch k0 (input 0) -> arena @ 0 sizes (K)
-            launch k1 (input 1, arena @ 0) -> output 0 sizes (K, N)
+            launch k0 (input 0) -> slot 0 sizes (K)
+            launch k1 (input 1, slot 0) -> output 0 sizes (K, N)
         """,
     )
 

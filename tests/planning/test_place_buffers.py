@@ -1,6 +1,7 @@
 """Buffers: values that live at once never overlap, whatever the sizes; a plan in which they do is rejected."""
 
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -59,22 +60,25 @@ def _life(value: Value, first: int, last: int) -> Life:
 
 
 def _segment(placement: Placement) -> Segment:
-    return Segment((), (), (), placement.arena_bytes, placement.lifetimes)
+    return Segment((), (), (), placement.slot_bytes, placement.lifetimes)
 
 
 @settings(max_examples=300, deadline=None)
 @given(lives())
 def test_what_lives_at_once_is_apart(given_lives: list[Life]) -> None:
     placement = place_buffers(given_lives, {})
-    check_segment(_segment(placement), {})
+    segment = _segment(placement)
+    check_segment(segment, {})
     for sizes in VALUES:
+        ends = [0, *accumulate(evaluate(size, sizes) for size in segment.slots)]
+        assert evaluate(segment.arena_bytes, sizes) == ends[-1]
         ranges = [
-            (evaluate(placement.offsets[life.tenant], sizes), evaluate(life.size_bytes, sizes), life.first, life.last)
+            (ends[placement.slots[life.tenant]], evaluate(life.size_bytes, sizes), life.first, life.last)
             for life in given_lives
         ]
         for index, (start, length, first, last) in enumerate(ranges):
             assert start % ALIGNMENT_BYTES == 0
-            assert start + length <= evaluate(placement.arena_bytes, sizes)
+            assert start + length <= ends[-1]
             for other_start, other_length, other_first, other_last in ranges[:index]:
                 if first <= other_last and other_first <= last:
                     assert start + length <= other_start or other_start + other_length <= start
@@ -88,32 +92,34 @@ def test_a_corrupted_placement_is_rejected(given_lives: list[Life], data: st.Dat
     index = data.draw(st.integers(0, len(given_lives) - 1))
     life = placement.lifetimes[index]
     at_once = [x for x in placement.lifetimes if x is not life and x.first <= life.last and life.first <= x.last]
-    for changed in [replace(life, offset=other.offset) for other in at_once if other.offset != life.offset]:
+    for changed in [replace(life, slot=other.slot) for other in at_once if other.slot != life.slot]:
         lifetimes = (*placement.lifetimes[:index], changed, *placement.lifetimes[index + 1 :])
         with pytest.raises(AssertionError):
             check_segment(replace(segment, lifetimes=lifetimes), {})
     with pytest.raises(AssertionError):
-        check_segment(replace(segment, arena_bytes=placement.arena_bytes + 64), {})
+        check_segment(replace(segment, slots=(*segment.slots[:-1], segment.slots[-1] + 64)), {})
+    with pytest.raises(AssertionError):
+        check_segment(replace(segment, slots=(*segment.slots, 64)), {})
 
 
 def test_space_is_used_again_where_the_order_of_sizes_is_certain() -> None:
     small, large, other = (Parameter("x", TensorType(F32, (size,))).value for size in (N, N + 5, M))
     placement = place_buffers([_life(large, 0, 1), _life(small, 2, 3)], {})
-    assert placement.offsets[small] == placement.offsets[large] == 0
+    assert placement.slots == {small: 0, large: 0}
     placement = place_buffers([_life(small, 0, 1), _life(large, 2, 3)], {})
-    assert placement.arena_bytes == aligned(value_bytes(large))
+    assert placement.slot_bytes == (aligned(value_bytes(large)),)
     placement = place_buffers([_life(small, 0, 1), _life(other, 2, 3)], {})
-    assert placement.offsets[other] == aligned(value_bytes(small))
+    assert placement.slot_bytes == (aligned(value_bytes(small)), aligned(value_bytes(other)))
 
 
 def test_ranges_of_symbols_decide_orders() -> None:
     one, many = (Parameter("x", TensorType(F32, (size,))).value for size in (4, N))
-    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {"N": (4, None)}).offsets[many] == 0
-    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {}).offsets[many] == 64
+    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {"N": (4, None)}).slots[many] == 0
+    assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {}).slots[many] == 1
 
 
 def test_no_values_need_no_arena() -> None:
-    assert place_buffers([], {}) == Placement({}, 0, ())
+    assert place_buffers([], {}) == Placement({}, (), ())
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 4 * N + 1])
