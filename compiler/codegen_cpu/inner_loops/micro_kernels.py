@@ -71,7 +71,8 @@ class Product:
     """Rows of A against one panel, into one tile.
 
     Strides count elements: `row_stride` is that of a row of A, `k_stride` that of a step of k in A, of which there are
-    `depth`: groups of neighbours. panel_stride: that of a step of k in the panel, None for a packed one.
+    `depth`: groups of neighbours. panel_stride: that of a step of k in the panel, None for a packed one. ahead: where a
+    panel of this size lies that is read next, if any; it gets into the second-level cache meanwhile.
     """
 
     a: Reg
@@ -81,6 +82,7 @@ class Product:
     tile: Reg
     depth: Int
     panel_stride: Int | None = None
+    ahead: Reg | None = None
 
 
 def multiply(
@@ -95,9 +97,24 @@ def multiply(
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), register_type(types.sums))
         name = MicroKernel(types, step, vectors).name
         strides = (product.row_stride, product.k_stride)
-        f.call(name, "void", a, *strides, product.panel, panel_stride, tile, product.depth, accumulate)
+        ahead = _part_ahead(f, product, row, rows, types, shape)
+        f.call(name, "void", a, *strides, product.panel, panel_stride, tile, product.depth, accumulate, ahead)
 
     by_steps(f, rows, row_steps(full), call)
+
+
+def _part_ahead(
+    f: FunctionBuilder, product: Product, row: Int, rows: Int, types: ProductTypes, shape: tuple[int, int, int]
+) -> Reg:
+    """What the product of the rows from `row` on fetches: a vector for each step of k, so that the panel ahead is there
+    after as many full steps of rows as it has vectors. Of fewer rows nothing: what they read is what they wait for.
+    """
+    vectors, lanes, full = shape
+    if product.ahead is None or (isinstance(rows, int) and rows < vectors * full):
+        return product.panel
+    part = f.mul(f.mul(f.udiv(row, full), product.depth), lanes * types.group)
+    is_fetched = f.and_(f.icmp("sge", rows, vectors * full), f.icmp("slt", row, vectors * full))
+    return f.select(is_fetched, f.gep(product.ahead, part, memory_type(types.panel)), product.panel)
 
 
 @dataclass(frozen=True)
@@ -172,17 +189,20 @@ def library_function(name: str, parameters: str) -> FunctionBuilder:
 
 
 def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
-    """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, i64 panel stride, ptr tile, i64 k, i64 accumulate)
+    """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, i64 panel stride, ptr tile, i64 k, i64 accumulate,
+    ptr ahead)
 
     tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k * panel stride
-    + j], where a step of k is a group of neighbours. Strides count elements; k is at least 1.
+    + j], where a step of k is a group of neighbours. Strides count elements; k is at least 1. Meanwhile k vectors from
+    `ahead` on, which may be of nobody, get into the second-level cache.
     """
     types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
     element, lanes = register_type(types.sums), types.lanes(target)
     instructions = _elements(types) if types.group == 1 else _groups_of_bytes(types, target)
     parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
+    parameters += ", ptr ahead"
     f = library_function(kernel.name, parameters)
-    a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate = f.parameters
+    a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate, ahead = f.parameters
     vector, width = vector_type(element, lanes), vectors * lanes
 
     def tile_pointer(row: int, column: int) -> Reg:
@@ -196,7 +216,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(indices))
 
     step_bytes = width * types.group * types.panel.itemsize
-    ahead = f.mul(panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * types.panel.itemsize)
+    soon = f.mul(panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * types.panel.itemsize)
 
     def step(k: Int, *totals: Reg) -> list[Reg]:
         row_of_b = f.gep(panel, f.mul(k, panel_stride), memory_type(types.panel))
@@ -205,7 +225,8 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
         ]
         b = [instructions.read(f, address, lanes) for address in addresses]
         for address in addresses:
-            f.prefetch(f.gep(address, ahead))
+            f.prefetch(f.gep(address, soon))
+        f.prefetch(f.gep(ahead, f.mul(k, lanes * types.group), memory_type(types.panel)), level=2)
         column_of_a = f.gep(a, f.mul(k, k_stride), memory_type(types.a))
         sums = list(totals)
         for row in range(rows):

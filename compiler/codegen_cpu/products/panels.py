@@ -56,10 +56,11 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Panel:
-    """A block of a panel in memory, with its stride along k; None for a packed one."""
+    """A block of a panel in memory, with its stride along k, None for a packed one; and the block that is read next."""
 
     address: Reg
     stride: Int | None = None
+    ahead: Reg | None = None
 
 
 @dataclass
@@ -243,7 +244,8 @@ class _Panels:
             packed = f.gep(unit.b, f.mul(steps, self.columns), memory_type(source))
             if self.packs_columns:
                 return self._pack(packed, (self.columns, 1), count, self.width)
-            return _Panel(packed, self.columns)
+            # Constant panels, and the blocks of each, lie in the order in which they are read.
+            return _Panel(packed, self.columns, f.gep(packed, f.mul(count, self.columns), memory_type(source)))
         start = self.operands.along_k(unit.b, problem.b_strides, problem.b, outer_k, k)
         strides = self.frame.size(problem.b_stride(problem.k)), self.frame.size(problem.b_strides[problem.n])
         left = f.sub(self.frame.size(problem.columns), unit.first_column)
@@ -279,7 +281,7 @@ class _Panels:
             name = TileKernel(self.types, self.vectors).name
             f.call(name, "void", a, bytes_of_row, panel.address, self.tile, tiles, unit.rows, accumulate)
             return
-        product = Product(a, *strides, panel.address, self.tile, count, panel.stride)
+        product = Product(a, *strides, panel.address, self.tile, count, panel.stride, panel.ahead)
         shape = (self.vectors, self.lanes, self.register_rows)
         multiply(f, product, unit.rows, accumulate, self.types, shape)
 
