@@ -382,10 +382,12 @@ class _Fusion:
 
     def _is_light(self, group: Group, operand: Value) -> bool:
         """Whether an operand is computed, and not only moved, by so little work that the target's kernel does it."""
-        op = self._movements(operand)[0].op
-        is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
+        value, _ = self._movements(operand)
+        op = value.op
+        if op not in self.inside or value in self.buffered or not self._is_recomputable(op) or op.name == "constant":
+            return False
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
-        return is_computed and self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
+        return self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
 
     def _costs_at_most(self, value: Value, limit: int) -> bool:
         """Whether an element of `value` takes no more work than the limit; to read one is 1."""

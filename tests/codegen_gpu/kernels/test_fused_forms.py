@@ -250,3 +250,15 @@ def test_a_result_is_not_turned_where_its_elements_would_be_scattered() -> None:
         return ir.transpose(y, (0, 2, 1))
 
     assert Device(make(["f32[S, 48, 64]"], build)).kernels() == ["reduction", "pointwise"]
+
+
+def test_heads_of_a_part_that_begins_within_one_are_read_in_place() -> None:
+    def build(ir: Builder, x: Value, w: Value, q: Value) -> tuple[Value, Value]:
+        y = ir.cast(ir.exp(ir.dot(x, w, "abk,kn->abn")), F16)
+        k, v = (ir.reshape(ir.slice_axis(y, 2, start, 12), (S, 5, 2, 6)) for start in (8, 20))
+        turned = [ir.transpose(part, (0, 2, 1, 3)) for part in (k, v)]
+        return ir.attention(q, *turned, None, 0.5), ir.slice_axis(y, 2, 0, 8)
+
+    device = Device(make(["f32[S, 5, 8]", "f32[8, 32]", "f16[S, 2, 3, 6]"], build))
+    assert device.kernels() == ["contraction", "attention", "pointwise"]
+    device.check(sample(F32, 2, 5, 8) / 8, sample(F32, 8, 32, seed=1) / 8, sample(F16, 2, 2, 3, 6), bound=1e-2)
