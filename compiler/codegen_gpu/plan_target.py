@@ -138,7 +138,7 @@ WIDENING = 2
 
 _WRITES_SEVERAL: tuple[KernelKind, ...] = ("pointwise", "concatenate")
 
-_ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution")
+_ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution", "reduction")
 
 # A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
 # and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.

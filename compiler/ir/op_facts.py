@@ -32,6 +32,17 @@ def is_cheap(value: Value) -> bool:
     return is_generated(value) or (op is not None and op.name == "broadcast" and is_cheap(op.operands[0]))
 
 
+def writes_as_it_reads(op: Op, turn: Op) -> bool:
+    """Whether the transpose `turn` of what `op` makes undoes the one of what it reads: both lie in one order."""
+    read = op.operands[0].op
+    while read is not None and read.name == "cast":
+        read = read.operands[0].op
+    if read is None or read.name != "transpose" or read.result.rank != turn.result.rank:
+        return False
+    permutation = read.ints("permutation")
+    return [permutation[axis] for axis in turn.ints("permutation")] == list(range(turn.result.rank))
+
+
 def named_symbols(op: Op) -> tuple[str, ...]:
     """The symbols that an attribute of `op` says it binds; of an op that is not valid, as far as there are any."""
     primitive = PRIMITIVES.get(op.name)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
@@ -10,6 +11,7 @@ from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.passes.lower.chirp_transforms import chirp_transforms
 from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_front
+from onnxc.compiler.passes.lower.compute_before_turning import compute_before_turning
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
@@ -119,11 +121,14 @@ GPU_KERNELS: tuple[Pass, ...] = (
 )
 """For the GPU; attention stays whole."""
 
-GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving)
+GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving, compute_before_turning)
 """For the GPU, where what is small takes as long as its launches; behind all that gives equal things one form."""
 
-LAYOUTS: tuple[Pass, ...] = (choose_layout,)
+CPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 """For convolutions, which read channels last."""
+
+GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
+"""For the GPU, whose normalisations write in the order in which they read."""
 
 CPU_TYPES: tuple[Pass, ...] = (widen_convolutions, phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too."""
@@ -153,6 +158,6 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
     """
     if kind == "cpu":
-        return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *LAYOUTS, *_FINISH, *CPU_OPERANDS)
+        return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
     finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
-    return (*GPU_KERNELS, *precision_passes(precision), *LAYOUTS, unroll_loops, *finish)
+    return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, unroll_loops, *finish)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.op_facts import writes_as_it_reads
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.fusion.groups import (
@@ -27,6 +28,9 @@ from onnxc.compiler.planning.loops.views import View, move, split_axes, whole
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
 TAKES_EPILOGUE = ("contraction", "block_product", "convolution", "reduction", "window")
+
+# Anchors whose rows may be split into axes before the result is turned.
+SPLITS_ROWS = ("contraction", "convolution")
 
 REPEAT_LIMIT = 3
 """The most work that is done again in a second group rather than read from memory.
@@ -194,9 +198,12 @@ class _Fusion:
     def _arrange(self, group: Group) -> None:
         """Takes in a transpose, and a reshape of what it gives, where nothing else uses what the group writes.
 
-        A product's rows may be split into axes before they are turned.
+        A product's rows may be split into axes before they are turned. A reduction writes in the order in which it
+        reads.
         """
-        split = None if group.kind == "attention" else self._moved_by("reshape", group.outputs[0])
+        if group.kind == "reduction" and not self._is_turned_back(group):
+            return
+        split = self._moved_by("reshape", group.outputs[0]) if group.kind in SPLITS_ROWS else None
         if split is not None and split_axes(group.outputs[0].shape, split.result.shape) is None:
             return
         turn = self._moved_by("transpose", group.outputs[0] if split is None else split.result)
@@ -207,6 +214,11 @@ class _Fusion:
             group.outputs = op.results
             group.ops[op] = None
             self.epilogues.add(op)
+
+    def _is_turned_back(self, group: Group) -> bool:
+        """Whether all that is done with the result undoes the turn of what the anchor reads."""
+        turn = self._moved_by("transpose", group.outputs[0])
+        return turn is not None and writes_as_it_reads(group.anchor, turn)
 
     def _moved_by(self, name: str, value: Value) -> Op | None:
         """The movement of this name that alone uses a value."""
@@ -370,10 +382,12 @@ class _Fusion:
 
     def _is_light(self, group: Group, operand: Value) -> bool:
         """Whether an operand is computed, and not only moved, by so little work that the target's kernel does it."""
-        op = self._movements(operand)[0].op
-        is_computed = op is not None and op in self.inside and self._is_recomputable(op) and op.name != "constant"
+        value, _ = self._movements(operand)
+        op = value.op
+        if op not in self.inside or value in self.buffered or not self._is_recomputable(op) or op.name == "constant":
+            return False
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
-        return is_computed and self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
+        return self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
 
     def _costs_at_most(self, value: Value, limit: int) -> bool:
         """Whether an element of `value` takes no more work than the limit; to read one is 1."""

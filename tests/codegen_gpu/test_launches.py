@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
 import pytest
+from onnx import ModelProto, numpy_helper
 
 from onnxc.compiler.driver import run_stages
 from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from tests.models.builders import LAYERS, Built, decoder, encoder, llama, unet, vision, windows
 from tests.models.writer import Style
+from tests.support.models import model_from_text
 
 Build = Callable[[Style], Built]
 
@@ -27,9 +30,13 @@ Of a layer: attention, four products (five with a gate), two normalisations, and
 
 @cache
 def _kernels(build: Build) -> tuple[Kernel, ...]:
+    return _kernels_of(build("dynamo").model)
+
+
+def _kernels_of(model: ModelProto, precision: str = "bf16") -> tuple[Kernel, ...]:
     """The kernels of the launches of a call, in order."""
-    options = make_options(target="cuda:sm_90", precision="bf16")
-    plan = next(noun for _, noun in run_stages(build("dynamo").model, options) if isinstance(noun, KernelPlan))
+    options = make_options(target="cuda:sm_90", precision=precision)
+    plan = next(noun for _, noun in run_stages(model, options) if isinstance(noun, KernelPlan))
     segments = [step for step in plan.body.steps if isinstance(step, Segment)]
     return tuple(plan.kernels[launch.general.kernel] for segment in segments for launch in segment.launches)
 
@@ -56,3 +63,47 @@ def test_launches_of_an_image() -> None:
     kinds = Counter(kernel.kind for kernel in _kernels(unet))
     # One cast of the input; for both axes of the one resize three for places and weights, and one for elements.
     assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 9}
+
+
+NORMALISED = """
+<ir_version: 10, opset_import: ["" : 21]>
+normalised (float[n, 16, h, w] x, float[16, 16, 3, 3] k, float[16, 1, 1] s, float[16, 1, 1] b, float[16] t)
+    => (float[n, 16, h, w] y)
+    <float[4] one = {1, 1, 1, 1}, float[4] zero = {0, 0, 0, 0}, int64[3] rows = {0, 4, -1}>
+{
+  first = Conv <pads = [1, 1, 1, 1]> (x, k)
+  shape = Shape (first)
+  grouped = Reshape (first, rows)
+  normal = InstanceNormalization (grouped, one, zero)
+  image = Reshape (normal, shape)
+  scaled = Mul (image, s)
+  shifted = Add (scaled, b)
+  gate = Sigmoid (shifted)
+  active = Mul (shifted, gate)
+  second = Conv <pads = [1, 1, 1, 1]> (active, k)
+  by_group = GroupNormalization <num_groups = 2> (second, t, t)
+  sum = Add (by_group, first)
+  third = Conv <pads = [1, 1, 1, 1]> (sum, k)
+  by_channel = InstanceNormalization (third, t, t)
+  positive = Relu (by_channel)
+  y = Conv <pads = [1, 1, 1, 1]> (positive, k)
+}
+"""
+
+
+@pytest.mark.parametrize(("precision", "beside"), [("fp32", []), ("bf16", ["pointwise"])])
+def test_normalised_groups_are_one_launch_between_convolutions(precision: str, beside: list[str]) -> None:
+    model = model_from_text(NORMALISED)
+    for name, shape in (("k", (16, 16, 3, 3)), ("s", (16, 1, 1)), ("b", (16, 1, 1)), ("t", (16,))):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    kinds = [kernel.kind for kernel in _kernels_of(model, precision)]
+    assert kinds == [
+        *beside,
+        "convolution",
+        "reduction",
+        "convolution",
+        "reduction",
+        "convolution",
+        "reduction",
+        "convolution",
+    ]

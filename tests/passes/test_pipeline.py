@@ -90,6 +90,6 @@ def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
     apart = ["host_native_calls", "take_bounds", "decompose_rotary", "decompose_trees", "count_non_zero"]
     apart += ["lower_precision"]
-    assert names[: names.index("choose_layout")] == apart
+    assert names[: names.index("choose_layout_through_norms")] == apart
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
     assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.schedules.reductions import part_type
+from onnxc.compiler.codegen_gpu.schedules.reductions import part_type, rows_of
+from onnxc.compiler.codegen_gpu.source.arranged_results import offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -35,7 +36,7 @@ def is_native(op: Op) -> bool:
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
-    rows, schedule = Rows(kernel.block), kernel.scheduled(ReductionSchedule)
+    rows, schedule = rows_of(kernel.block), kernel.scheduled(ReductionSchedule)
     tiles = _RowTiles(open_kernel(kernel, target, rank=2), rows, schedule.tile, schedule.split)
     if schedule.split == 1:
         return tiles.emit()
@@ -230,7 +231,7 @@ class _RowTiles:
         root = self.rows.root
         with self._pieces() if once is None else nullcontext() as column:
             tile = once if once is not None else self._tile_at(column if column is not None else 0, bound)
-            offset = tile.e.strided(tile.index, row_major(self.rows.shape))
+            offset = offset_in_result(tile.e, self.frame.root, tile.index)
             tile.e.store(tile.value(root), root.dtype, self.frame.output(), offset)
 
     def _write_folds(self, bound: Mapping[Value, Expr]) -> None:

@@ -199,7 +199,8 @@ def _tiles(dtype: DType, sizes: Sequence[int], model: CostModel) -> Iterator[tup
             if rows * columns > _SUMS_PER_THREAD[dtype] * warps * 32:
                 continue
             for depth in dict.fromkeys(min(size, longest) for size in depths if size <= _deepest(rows)):
-                stages = next((s for s in _PIPELINE_STAGES if s * (rows + columns) * depth * item <= _shared(model)), 0)
+                room = _shared(model, rows * columns)
+                stages = next((s for s in _PIPELINE_STAGES if s * (rows + columns) * depth * item <= room), 0)
                 if stages:
                     yield Tile(rows, columns, depth), Warps(warps, stages)
 
@@ -208,6 +209,11 @@ def _deepest(rows: int) -> int:
     return 128 if rows <= LEAST_ROWS else 64
 
 
-def _shared(model: CostModel) -> int:
-    """The shared memory that a pipeline may take: half of it, so that two programs run on a multiprocessor."""
-    return model.card.shared_bytes_per_sm // 2 - model.card.reserved_shared_bytes
+def _shared(model: CostModel, sums: int) -> int:
+    """The shared memory that a pipeline may take: half of it, so that two programs run on a multiprocessor.
+
+    All of it where one program has so many sums that its registers leave none for another.
+    """
+    card = model.card
+    programs = 1 if sums >= card.registers_per_sm // 2 else 2
+    return card.shared_bytes_per_sm // programs - card.reserved_shared_bytes

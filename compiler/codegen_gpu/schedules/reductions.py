@@ -1,22 +1,26 @@
 """Reductions on a GPU: tiles of rows by columns, and how many programs share a row."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import LANES_PER_WARP
+from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I64, DType
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.decompose import decompose_block
 from onnxc.compiler.planning.loops.rows import Rows
+from onnxc.compiler.planning.loops.views import View, operand_view
 from onnxc.compiler.planning.schedules import Joining, ReductionSchedule, Tile, Warps
 from onnxc.compiler.target import Target
 
-__all__ = ["part_type", "reduction_candidates", "reduction_cost", "reduction_measures"]
+__all__ = ["part_type", "reduction_candidates", "reduction_cost", "reduction_measures", "rows_of"]
 
 LONGEST_ROW = 8192
 """Elements of a row that stay in registers: 32 for each thread of 8 warps."""
@@ -29,6 +33,11 @@ MOST_WARPS = 8
 
 SIDE_BY_SIDE, FEWEST_SIDE_BY_SIDE = 32, 8
 """Rows in a tile where the elements of neighbouring rows lie side by side: of long rows fewer, 32 bytes or more."""
+
+SECTOR_BYTES, FEWEST_BYTES = 32, 8
+"""What memory gives at once, and the shortest pieces that a row alone reads: others come with those of rows beside it.
+
+An estimate: to read a row into registers once, with four times what it needs, takes what three passes over it do."""
 
 CROSSED_TILE = 4096
 """Elements of a tile of such rows where they are gone through piece by piece: there are few programs for them."""
@@ -44,7 +53,7 @@ _TYPICAL_ROWS, _TYPICAL_COLUMNS = 4096, 65536
 
 def reduction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     """Rows and columns of a fold that programs could share: few long rows are told from all others."""
-    rows = Rows(decompose_block(problem.block))
+    rows = rows_of(decompose_block(problem.block))
     if not _has_parts(rows):
         return {}
     count, columns = _sizes(rows)
@@ -57,14 +66,14 @@ def reduction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
 
 def reduction_candidates(problem: KernelProblem, case: Case, target: Target) -> Sequence[ReductionSchedule]:
     """Tiles of rows; where there are few long ones, and one value is wanted of each, shared by several programs."""
-    rows = Rows(decompose_block(problem.block))
+    rows = rows_of(decompose_block(problem.block))
     tile = _tile(rows)
     return [_schedule(rows, tile, split, case) for split in _splits(rows, tile, case)]
 
 
 def reduction_cost(problem: KernelProblem, schedule: ReductionSchedule, case: Case, target: Target) -> float:
     """The seconds that the launches take; a second launch may take longer than it saves."""
-    rows, tile, split = Rows(decompose_block(problem.block)), schedule.tile, schedule.split
+    rows, tile, split = rows_of(decompose_block(problem.block)), schedule.tile, schedule.split
     assert isinstance(schedule.workers, Warps), schedule
     model, columns = cost_model(target), case.sizes["columns"]
     programs = -(-case.sizes["rows"] // tile.rows)
@@ -79,6 +88,11 @@ def part_type(fold: Op) -> DType:
     """The type that a part of a row is kept in: 16-bit floats are rounded only at the end."""
     dtype = fold.operands[0].dtype
     return F32 if dtype in (F16, BF16) else dtype
+
+
+def rows_of(block: Block) -> Rows:
+    """The rows of a block without composites, before their axes are arranged in the result."""
+    return Rows(replace(block, results=tuple(map(computed_value, block.results))))
 
 
 def _part_bytes(fold: Op) -> int:
@@ -99,13 +113,38 @@ def _tile(rows: Rows) -> Tile:
     """How many rows and columns, powers of two."""
     count, columns = _sizes(rows)
     most_rows = power_of_two(count) if isinstance(count, int) else TILE
-    if rows.last_is_folded:
+    fewest = _fewest_rows(rows)
+    if fewest == 1:
         width = power_of_two(columns) if isinstance(columns, int) else TILE
         width = max(1, width if width <= LONGEST_ROW else TILE)
         return Tile(max(1, min(TILE // width, most_rows)), width)
-    width = power_of_two(columns) if isinstance(columns, int) else TILE // FEWEST_SIDE_BY_SIDE
-    height = max(1, min(max(TILE // width, FEWEST_SIDE_BY_SIDE), SIDE_BY_SIDE, most_rows))
+    width = power_of_two(columns) if isinstance(columns, int) else TILE // fewest
+    height = max(1, min(max(TILE // width, fewest), SIDE_BY_SIDE, most_rows))
     return Tile(height, min(width, CROSSED_TILE // height))
+
+
+def _fewest_rows(rows: Rows) -> int:
+    """How many rows a tile has at least, so that it reads side by side no less than what memory gives."""
+    if not rows.last_is_folded:
+        return FEWEST_SIDE_BY_SIDE
+    view = _view_of(rows.folds[0].operands[0])
+    if view is None or view.shape != rows.shape:
+        return 1
+    kept, along = ([axis for axis in axes if view.shape[axis] != 1] for axes in (rows.kept, rows.axes))
+    is_whole = len(along) == 1 and view.strides[along[0]] == 1
+    run = view.shape[along[-1]] if along and view.strides[along[-1]] == 1 else 1
+    are_neighbours = bool(kept) and view.strides[kept[-1]] == run
+    if not along or is_whole or not are_neighbours or not isinstance(run, int):
+        return 1
+    nbytes = run * view.base.dtype.itemsize
+    return 1 if nbytes >= FEWEST_BYTES else power_of_two(SECTOR_BYTES // max(nbytes, 1))
+
+
+def _view_of(value: Value) -> View | None:
+    """The view of memory that a value is computed from, element by element, through its first operands."""
+    while value.op is not None and PRIMITIVES[value.op.name].kind == "pointwise" and value.op.operands:
+        value = value.op.operands[0]
+    return operand_view(value)
 
 
 def _has_parts(rows: Rows) -> bool:

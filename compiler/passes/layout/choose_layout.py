@@ -9,6 +9,7 @@ which the caller wants in the order that the model declares, and beside what nee
 three channels of an image through such a view; padding them to what its loads want is a matter of its weights.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxc.compiler.ir.dims import Dim
@@ -33,14 +34,19 @@ OTHERS = tuple(each for each in RULES if each not in ENDS)
 
 def choose_layout(module: Module) -> Module:
     """Puts the channels of convolutions last, and of all that lies between them."""
-    return replace(module, functions=tuple(_laid_out(function, module.name) for function in module.functions))
+    return lay_out(module)
 
 
-def _laid_out(function: Function, name: str) -> Function:
+def lay_out(module: Module, more: Sequence[Rule] = ()) -> Module:
+    """The module with channels last, by the rules of all targets and `more`, which come before them."""
+    return replace(module, functions=tuple(_laid_out(function, more, module.name) for function in module.functions))
+
+
+def _laid_out(function: Function, more: Sequence[Rule], name: str) -> Function:
     if not any(op.name == "convolution" for op in walk(function.body)):
         return function
-    rules = (convolve_as_it_lies, contract_as_it_lies, mix_pixels_as_they_lie, _renaming(function), *MOVED, *OTHERS)
-    return rewrite(Module(name, (function,)), rules, note_refusal).main
+    own = (convolve_as_it_lies, contract_as_it_lies, mix_pixels_as_they_lie, _renaming(function))
+    return rewrite(Module(name, (function,)), (*more, *own, *MOVED, *OTHERS), note_refusal).main
 
 
 @rule("convolution")

@@ -20,10 +20,12 @@ def move_sum(op: Op, build: Rewriter) -> Outcome:
     """move(x) + r = move(x + move back(r)) for reshapes and transposes that leave the last axis where it is"""
     for moved, residual in (op.operands, op.operands[::-1]):
         chain = _movements(moved, build)
-        if not chain or not _is_computed_there(chain[-1].operands[0]) or not _is_in_memory(residual, build):
+        if not chain or not _is_computed_there(chain[-1].operands[0]):
             continue
-        inner = chain[-1].operands[0]
-        total = build.add(inner, _moved_back(residual, chain, build))
+        inner, back = chain[-1].operands[0], _read_back(residual, chain, build)
+        if back is None:
+            continue
+        total = build.add(inner, back)
         for movement in reversed(chain):
             total = build.op(movement.name, [total], movement.attributes)[0]
         return total
@@ -53,18 +55,23 @@ def _is_repeated(value: Value) -> bool:
     return made_by(value, "broadcast", "constant") is not None
 
 
-def _is_in_memory(value: Value, build: Rewriter) -> bool:
-    """Whether a value, or what it is cast from, is written in any case."""
+def _read_back(value: Value, chain: list[Op], build: Rewriter) -> Value | None:
+    """A value that is in memory, or cast from one that is, as `_moved_back` gives it; None where it is computed."""
+    if _is_in_memory(value, build):
+        return _moved_back(value, chain, build)
     cast = made_by(value, "cast")
-    value = value if cast is None else cast.operands[0]
+    if cast is None or not _is_in_memory(cast.operands[0], build):
+        return None
+    return build.op("cast", [_moved_back(cast.operands[0], chain, build)], cast.attributes)[0]
+
+
+def _is_in_memory(value: Value, build: Rewriter) -> bool:
+    """Whether a value is written in any case."""
     return value.op is None or PRIMITIVES[value.op.name].anchor is not None or build.uses(value) > 1
 
 
 def _moved_back(value: Value, chain: list[Op], build: Builder) -> Value:
     """`value` in the order and shape of what the movements of `chain` begin with."""
-    cast = made_by(value, "cast")
-    if cast is not None:
-        return build.op("cast", [_moved_back(cast.operands[0], chain, build)], cast.attributes)[0]
     for movement in chain:
         if movement.name == "reshape":
             value = build.with_shape(value, movement.operands[0].shape)

@@ -5,14 +5,16 @@ the slice is cut from is dense already: under a shape with one more axis, the sl
 """
 
 from onnxc.compiler.ir.dims import product
-from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
+from onnxc.compiler.passes.simplify.rules.reshapes import merge_reshapes
+from onnxc.compiler.passes.simplify.rules.slices import merge_slices
 
 
 def split_slices(module: Module) -> Module:
-    """Splits the axes of a tensor before it is sliced."""
-    return rewrite(module, [split_before_slicing])
+    """Splits the axes of a tensor before it is sliced, where slices of slices and reshapes of reshapes are one."""
+    return rewrite(module, [split_before_slicing, cut_once, merge_slices, merge_reshapes])
 
 
 @rule("reshape")
@@ -22,7 +24,7 @@ def split_before_slicing(op: Op, build: Rewriter) -> Outcome:
     x is read by others too, so that it is in memory anyway.
     """
     cut = made_by(op.operands[0], "slice")
-    if cut is None or not _cuts_last_axis(cut) or build.uses(cut.operands[0]) == 1:
+    if cut is None or not _cuts_last_axis(cut) or not _is_shared(cut.operands[0], build):
         return None
     whole, shape = cut.operands[0].shape, op.result.shape
     groups = axis_groups(cut.result.shape, shape)
@@ -40,6 +42,29 @@ def split_before_slicing(op: Op, build: Rewriter) -> Outcome:
         return None
     split = build.with_shape(cut.operands[0], (*shape[:first], end // part, *shape[first + 1 :]))
     return build.slice(split, [start // part if axis == first else 0 for axis in range(len(shape))], shape)
+
+
+@rule("slice")
+def cut_once(op: Op, build: Rewriter) -> Outcome:
+    """slice(reshape(slice(x))) = slice(reshape(x)) where both take a part of the last axis, which the reshape leaves"""
+    reshape = made_by(op.operands[0], "reshape")
+    cut = None if reshape is None else made_by(reshape.operands[0], "slice")
+    if reshape is None or cut is None or not _cuts_last_axis(cut) or not _cuts_last_axis(op):
+        return None
+    whole, shape = cut.operands[0].shape, reshape.result.shape
+    groups = axis_groups(cut.result.shape, shape)
+    if not groups or groups[-1] != ((len(whole) - 1,), (len(shape) - 1,)):
+        return None
+    start = cut.dims("starts")[-1] + op.dims("starts")[-1]
+    wide = build.with_shape(cut.operands[0], (*shape[:-1], whole[-1]))
+    return build.slice_axis(wide, wide.rank - 1, start, op.result.shape[-1])
+
+
+def _is_shared(value: Value, build: Rewriter) -> bool:
+    """Whether others read the memory of a value, under its shape or another."""
+    while build.uses(value) == 1 and (reshape := made_by(value, "reshape")) is not None:
+        value = reshape.operands[0]
+    return build.uses(value) > 1
 
 
 def _cuts_last_axis(cut: Op) -> bool:

@@ -9,6 +9,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F16, F32, F64, I32, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.schedules import ReductionSchedule
 from tests.codegen_cpu.support import segments_of
 from tests.codegen_gpu.support import Device, make, precision, sample
 
@@ -194,3 +195,70 @@ def test_what_would_stay_in_a_cache_is_copied_where_the_result_is_elsewhere(used
     assert device.kernels() == ["concatenate"]
     memory, rows = sample(F32, 2, capacity, 5), sample(F32, 2, new, 5)
     device.check(memory, rows, np.empty((used, 0), np.uint8), bound=0)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, F64], ids=str)
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_groups_of_channels_are_normalised_and_written_as_they_lie(dtype: DType, channels: int) -> None:
+    def build(ir: Builder, x: Value, scale: Value) -> Value:
+        rows = ir.cast(ir.transpose(x, (0, 2, 1, 3)), F32 if dtype == F16 else dtype)
+        shape = rows.shape[2:]
+        y = ir.layer_norm(rows, ir.full(shape, 1, rows.dtype), ir.full(shape, 0, rows.dtype), 2, 1e-5)
+        y = ir.mul(ir.cast(y, dtype), ir.broadcast(scale, (1, 3), y.shape))
+        y = ir.mul(y, ir.sigmoid(y))
+        return ir.reshape(ir.transpose(y, (0, 2, 1, 3)), (x.shape[0], x.shape[1], 6 * channels))
+
+    device = Device(make([f"{dtype}[S, P, 6, {channels}]", f"{dtype}[6, {channels}]"], build))
+    assert device.kernels() == ["reduction"]
+    for size, pixels in ((0, 3), (1, 1), (2, 0), (3, 7), (1, 1500)):
+        x = sample(dtype, size, pixels, 6, channels) * 3
+        device.check(x, sample(dtype, 6, channels, seed=1), bound=8 * precision(dtype))
+
+
+def test_what_is_not_a_number_stays_in_its_group() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        rows = ir.transpose(x, (0, 2, 1, 3))
+        y = ir.layer_norm(rows, ir.full(rows.shape[2:], 1, F32), ir.full(rows.shape[2:], 0, F32), 2, 1e-5)
+        return ir.transpose(y, (0, 2, 1, 3))
+
+    device = Device(make(["f32[1, 9, 4, 2]"], build))
+    x = sample(F32, 1, 9, 4, 2)
+    x[0, 3, 1, 0], x[0, 5, 2, 1] = np.nan, np.inf
+    (y,) = device(x)
+    assert np.isnan(y[:, :, [1, 2]]).all()
+    assert np.isfinite(y[:, :, [0, 3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "rows"), [(F32, 1, 8), (F16, 1, 16), (F16, 2, 8), (F16, 4, 1), (F32, 2, 1)]
+)
+def test_short_pieces_of_a_row_are_read_with_those_beside_it(dtype: DType, channels: int, rows: int) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        turned = ir.cast(ir.transpose(x, (0, 2, 1, 3)), F32)
+        shape = turned.shape[2:]
+        y = ir.layer_norm(turned, ir.full(shape, 1, F32), ir.full(shape, 0, F32), 2, 1e-5)
+        return ir.transpose(ir.cast(y, dtype), (0, 2, 1, 3))
+
+    device = Device(make([f"{dtype}[S, 4096, 32, {channels}]"], build))
+    (kernel,) = device.plan.kernels
+    assert kernel.scheduled(ReductionSchedule).tile.rows == rows
+
+
+def test_a_result_is_not_turned_where_its_elements_would_be_scattered() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        y = ir.layer_norm(x, ir.full((64,), 1, F32), ir.full((64,), 0, F32), 2, 1e-5)
+        return ir.transpose(y, (0, 2, 1))
+
+    assert Device(make(["f32[S, 48, 64]"], build)).kernels() == ["reduction", "pointwise"]
+
+
+def test_heads_of_a_part_that_begins_within_one_are_read_in_place() -> None:
+    def build(ir: Builder, x: Value, w: Value, q: Value) -> tuple[Value, Value]:
+        y = ir.cast(ir.exp(ir.dot(x, w, "abk,kn->abn")), F16)
+        k, v = (ir.reshape(ir.slice_axis(y, 2, start, 12), (S, 5, 2, 6)) for start in (8, 20))
+        turned = [ir.transpose(part, (0, 2, 1, 3)) for part in (k, v)]
+        return ir.attention(q, *turned, None, 0.5), ir.slice_axis(y, 2, 0, 8)
+
+    device = Device(make(["f32[S, 5, 8]", "f32[8, 32]", "f16[S, 2, 3, 6]"], build))
+    assert device.kernels() == ["contraction", "attention", "pointwise"]
+    device.check(sample(F32, 2, 5, 8) / 8, sample(F32, 8, 32, seed=1) / 8, sample(F16, 2, 2, 3, 6), bound=1e-2)

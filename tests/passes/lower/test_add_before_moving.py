@@ -61,6 +61,12 @@ PAIRS = {
         lambda b, x, r: b.add(r, b.reshape(_roll(b, x), (N * 4, 9))),
         lambda b, x, r: b.reshape(b.add(_roll(b, x), b.reshape(r, (N, 4, 9))), (N * 4, 9)),
     ),
+    "with a rounded residual that others read": Pair(
+        (X, W, IMAGE),
+        lambda b, x, w, r: _with_rounded(b, _turned(b, b.cast(_product(b, x, w), BF16)), b.tanh(r)),
+        lambda b, x, w, r: _with_rounded_inside(b, b.cast(_product(b, x, w), BF16), b.tanh(r)),
+        rounds=True,
+    ),
     "whose product another op reads": Pair(
         (X, W, IMAGE),
         lambda b, x, w, r: _shared(b, _turned(b, _product(b, x, w)), r),
@@ -75,6 +81,16 @@ PAIRS = {
 
 def _shared(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
     return b.add(y, r), b.exp(y)
+
+
+def _with_rounded(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
+    residual = b.cast(r, BF16)
+    return b.add(y, residual), b.exp(residual)
+
+
+def _with_rounded_inside(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
+    residual = b.cast(r, BF16)
+    return _turned(b, b.add(y, _turned_back(b, residual))), b.exp(residual)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

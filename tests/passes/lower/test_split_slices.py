@@ -32,6 +32,29 @@ PAIRS = {
         lambda b, x: b.reshape(b.slice_axis(x, 2, 12, 12), (N * M, 3, 2, 2)),
         lambda b, x: b.slice_axis(b.reshape(x, (N * M, 6, 2, 2)), 1, 3, 3),
     ),
+    "of a part of a part": _pair(
+        X,
+        lambda b, x: b.reshape(b.slice_axis(b.slice_axis(x, 2, 8, 16), 2, 4, 12), (N, M, 3, 4)),
+        lambda b, x: b.slice_axis(b.reshape(x, (N, M, 6, 4)), 2, 3, 3),
+    ),
+    "of a part whose rows were merged before": _pair(
+        X,
+        lambda b, x: b.reshape(b.reshape(b.slice_axis(x, 2, 8, 8), (N * M, 8)), (N * M, 2, 4)),
+        lambda b, x: b.slice_axis(b.reshape(x, (N * M, 6, 4)), 1, 2, 2),
+    ),
+    "of a part of a part whose rows were merged": _pair(
+        X,
+        lambda b, x: b.slice_axis(b.reshape(b.slice_axis(x, 2, 8, 16), (N * M, 16)), 1, 4, 8),
+        lambda b, x: b.slice_axis(b.reshape(x, (N * M, 24)), 1, 12, 8),
+    ),
+    "of a part of a part that is split": _pair(
+        X,
+        lambda b, x: b.reshape(b.slice_axis(b.reshape(b.slice_axis(x, 2, 8, 16), (N * M, 16)), 1, 4, 8), (N * M, 2, 4)),
+        lambda b, x: b.slice_axis(b.reshape(x, (N * M, 6, 4)), 1, 3, 2),
+    ),
+    "of a part of rows": _pair(
+        X, lambda b, x: b.slice_axis(b.reshape(b.slice_axis(x, 2, 8, 14), (N * M, 2, 7)), 1, 1, 1)
+    ),
     "from the middle of a head": _pair(X, lambda b, x: b.reshape(b.slice_axis(x, 2, 2, 8), (N, M, 2, 4))),
     "of parts that do not fill the whole": _pair(
         f32(N, 9), lambda b, x: b.reshape(b.slice_axis(x, 1, 0, 8), (N, 2, 4))
