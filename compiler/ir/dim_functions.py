@@ -1,15 +1,21 @@
 """The functions that stay in a size where they are not decided: min, max and bcast, and the table of all five."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from onnxc.compiler.ir.dims import Apply, Dim, Size, apply, at_least, constant_of, floordiv, mod, only_atom
 
+KEPT = 4096
+"""Results of min and max that are kept: sizes are put into others again and again, as kernels rename symbols."""
 
+
+@lru_cache(KEPT)
 def minimum(*dims: Dim) -> Dim:
     """The smallest of `dims`."""
     return _extremum("min", dims, lambda a, b: at_least(b, a))
 
 
+@lru_cache(KEPT)
 def maximum(*dims: Dim) -> Dim:
     """The largest of `dims`."""
     return _extremum("max", dims, at_least)
