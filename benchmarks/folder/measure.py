@@ -13,6 +13,7 @@ import numpy as np
 
 import onnxc
 from benchmarks.measure_calls import SETTLE_S, batch_size, ort_session, time_batch
+from onnxc.command_line.random_inputs import draw_array
 from onnxc.measuring.values import compare_outputs
 from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.signature import TensorInfo
@@ -64,15 +65,13 @@ def feeds_of(path: Path, infos: Sequence[TensorInfo], size: int) -> Mapping[str,
 
 
 def drawn(info: TensorInfo, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Normal floats, 0 or 1 for integers and bools, a few words for texts."""
+    """A few words for texts, else what the command line draws."""
     if info.shape is None or info.dtype is None:
         raise SystemExit(f"{info.name} is {info.text}: it needs an array beside the model")
     shape = tuple(axis if isinstance(axis, int) else size for axis in info.shape)
     if info.dtype == STRING:
         return rng.choice(WORDS, shape).astype(object)
-    if info.dtype.kind in "biu":
-        return rng.integers(0, 2, shape).astype(info.dtype)
-    return rng.standard_normal(shape).astype(info.dtype)
+    return draw_array(info.dtype, shape, rng)
 
 
 if __name__ == "__main__":
