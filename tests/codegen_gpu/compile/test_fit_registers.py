@@ -55,7 +55,7 @@ def test_the_next_without_stack_is_taken_and_says_why() -> None:
     fitted = fit_registers(_plan(), SM_90, compiler)
     schedule = _schedule(fitted)
     assert schedule.tile.rows * schedule.tile.columns < 128 * 256
-    assert "128 x 256 x 64, 8 warps, 2 stages has 504 bytes of stack" in schedule.why
+    assert "128 x 256 x 64, 8 warps, 4 stages has 504 bytes of stack" in schedule.why
     assert list(fitted.kernels) == compiler.asked[1:]
     assert fitted.codes[0].steps[0].source == compiler.asked[1]
 
