@@ -141,9 +141,7 @@ class _Launches:
             return 0
         f, frame = self.f, self.frame
         end = f.add(frame.start(launch.scratch), frame.size(substitute(kernel.schedule.shared_bytes, sizes)))
-        return f.gep(
-            frame.arena, f.mul(f.udiv(f.add(end, PROGRAM_ALIGNMENT - 1), PROGRAM_ALIGNMENT), PROGRAM_ALIGNMENT)
-        )
+        return f.gep(frame.arena, f.and_(f.add(end, PROGRAM_ALIGNMENT - 1), -PROGRAM_ALIGNMENT))
 
     def _prepared(
         self, launch: Launch, step: DeviceStep, device: tuple[int, DeviceKernel], sizes: Mapping[str, Dim], behind: Int

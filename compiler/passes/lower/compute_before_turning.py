@@ -16,6 +16,7 @@ from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import map_bodies, rewrite
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.passes.analysis.matching import made_by
+from onnxc.compiler.passes.analysis.movements import moved, moved_back
 from onnxc.compiler.passes.simplify.rules.broadcasts import transpose_broadcast
 from onnxc.compiler.passes.simplify.rules.reshapes import reshape_broadcast
 
@@ -111,30 +112,18 @@ class _Turning:
         """The result of an op, computed before the movements."""
         movements = next(self.turned[operand].movements for operand in op.operands if operand in self.turned)
         operands = [
-            self.turned[operand].inner if operand in self.turned else self._moved_back(operand, movements)
+            self.turned[operand].inner
+            if operand in self.turned
+            else moved_back(self._moved(operand), movements, self.build)
             for operand in op.operands
         ]
         return _Turned(self.build.op(op.name, operands, op.attributes)[0], movements)
-
-    def _moved_back(self, value: Value, movements: Sequence[Op]) -> Value:
-        """A value in the order and shape of what the movements begin with."""
-        value = self._moved(value)
-        for movement in reversed(movements):
-            if movement.name == "reshape":
-                value = self.build.with_shape(value, movement.operands[0].shape)
-            else:
-                order = movement.ints("permutation")
-                value = self.build.transpose(value, [order.index(axis) for axis in range(len(order))])
-        return value
 
     def _moved(self, value: Value) -> Value:
         """A value of the old block in the new one, where what is turned is moved now, once for all that use it."""
         if value in self.turned and value not in self.values:
             turned = self.turned[value]
-            result = turned.inner
-            for movement in turned.movements:
-                (result,) = self.build.op(movement.name, [result], movement.attributes)
-            self.values[value] = result
+            self.values[value] = moved(turned.inner, turned.movements, self.build)
         return self.values.get(value, value)
 
 
