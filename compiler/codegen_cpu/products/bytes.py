@@ -5,7 +5,7 @@ read in place, or packed into whole groups; flipping their top bits where the in
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
@@ -163,7 +163,10 @@ class _Bytes:
         panel = self._panel_block(b, k, count, first_column)
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
         multiplied = (accumulate, self.types, self._shape, frame.target)
-        multiply_bytes(f, self._product(a, panel, k, count, rows), rows, *multiplied)
+        # Packed panels, and the blocks of each, lie in the order in which they are read.
+        step = self.width * GROUP
+        ahead = f.gep(panel, f.mul(self._steps(count), step), memory_type(self.types.panel)) if self.is_packed else None
+        multiply_bytes(f, replace(self._product(a, panel, k, count, rows), ahead=ahead), rows, *multiplied)
         if self.flips and not self.is_packed:
             product = Product(self.zeros, 0, 0, panel, self.flipped_sums, self._steps(count))
             multiply_bytes(f, product, 1, *multiplied)
