@@ -273,8 +273,8 @@ class ConvolutionSchedule(Schedule):
     pixels side by side, of which each filter makes a plane; `bytes`, `tiles` as of
     contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
-    tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by
-    channels.
+    tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by the
+    channels of a unit of work, and `unit` the lines and columns of the result in one.
     packs_rows: windows are copied before they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
@@ -284,6 +284,7 @@ class ConvolutionSchedule(Schedule):
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None
+    unit: Tile | None = None
     packs_rows: bool = False
     split: int = 1
     flat: bool = False

@@ -2,9 +2,11 @@
 
 So are those of groups with as few channels as filters: of each channel of a group all lanes of it take the element.
 
-A unit of work is a part of a line of the result. Neighbouring columns of it are summed at once: what their windows
-share of a line of the image is loaded once, where the window is not too wide for that. Where zeros stand between the
-elements of the image, tiles have columns of each phase, and each column the taps that meet elements.
+A unit of work is a part of a few lines of the result, of so many channels that what its windows read stays in the
+first-level cache from line to line. Neighbouring columns of a line are summed at once: what their windows share of a
+line of the image is loaded once, where the window is not too wide for that. Of lines of known length each tile whose
+windows leave the image has code of its own, without what they would read there. Where zeros stand between the elements
+of the image, tiles have columns of each phase, and each column the taps that meet elements.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
 from onnxc.compiler.codegen_cpu.write_result import write_result
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
@@ -28,8 +30,8 @@ from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.views import View, operand_views
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 
-UNIT_TILES = 8
-"""Tiles of a line in a unit of work: enough that finding its lines does not count."""
+MOST_EDGE_TILES = 4
+"""Tiles of a line with code of their own; of lines where windows of more leave the image each column is tested."""
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -107,21 +109,31 @@ class _Depthwise:
         return (self._strides[0], *self._strides[2:])
 
     def emit(self, name: str) -> KernelCode:
-        """The loop over units, columns running fastest."""
+        """The loop over units, channels running fastest, then columns."""
         frame, f, shape = self.frame, self.frame.f, self.op.result.shape
-        length = UNIT_TILES * self.columns
-        parts = floordiv(shape[-2] + length - 1, length)
+        unit_shape, block = self.schedule.unit, self.schedule.tile.columns
+        assert unit_shape is not None, self.schedule
+        band, length = unit_shape.rows, unit_shape.columns
+        parts, blocks = floordiv(shape[-2] + length - 1, length), -(-self.channels // block)
+        lines = (*shape[:-3], floordiv(shape[-3] + band - 1, band)) if shape[:-3] else shape[:-2]
 
         def unit(ordinal: Reg) -> None:
-            *line, part = frame.split(ordinal, (*shape[:-2], parts))
-            start = f.mul(part, length)
-            stop = f.smin(f.add(start, length), frame.size(shape[-2]))
-            f.loop(start, stop, self.columns, lambda column: self._columns(line, column))
+            *line, part, channels = frame.split(ordinal, (*lines, parts, blocks))
+            first = f.mul(part, length)
+            columns = first, f.smin(f.add(first, length), frame.size(shape[-2]))
+            first = f.mul(channels, block)
+            lanes = first, f.smin(f.add(first, block), self.channels)
+            if band == 1:
+                self._line(line, columns, lanes)
+            else:
+                first = f.mul(line[-1], band)
+                behind = f.smin(f.add(first, band), frame.size(shape[-3]))
+                f.loop(first, behind, 1, lambda row: self._line((*line[:-1], row), columns, lanes), at_least_once=True)
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        work = minimum(shape[-2], length) * (self.channels * self.group)
-        return KernelCode(name, (f,), product(shape[:-2]) * parts, frame.grain(work))
+        work = minimum(shape[-2], length) * (min(block, self.channels) * self.group * band)
+        return KernelCode(name, (f,), product(lines) * parts * blocks, frame.grain(work))
 
     # Tiles
 
@@ -147,12 +159,65 @@ class _Depthwise:
         """The taps along a line that are written one by one: all, or one of a loop."""
         return self.taps[-1] if self.taps[-1] <= WIDEST_UNROLLED else 1
 
-    def _columns(self, line: Sequence[Int], column: Int) -> None:
-        """One tile: all channels of neighbouring columns, without tests where no window leaves the image."""
-        frame, f, op = self.frame, self.frame.f, self.op
-        first = f.sub(f.mul(column, op.ints("strides")[-1]), frame.size(op.dims("low")[-1]))
+    def _line(self, line: Sequence[Int], columns: tuple[Int, Int], channels: tuple[Int, Int]) -> None:
+        """A part of a line of the result: the tiles from the first of `columns` to before the second."""
+        f, (start, stop) = self.frame.f, columns
+        edges = self._edges
+        if edges is None:
+            f.loop(start, stop, self.columns, lambda column: self._columns(line, column, channels))
+            return
+        left, right = edges
+
+        def edge(column: int) -> None:
+            is_here = f.and_(f.icmp("sle", start, column), f.icmp("slt", column, stop))
+            f.if_(is_here, lambda: self._columns(line, column, channels))
+
+        for column in left:
+            edge(column)
+        first, behind = f.smax(start, left.stop), f.smin(stop, right.start)
+        f.loop(first, behind, self.columns, lambda column: self._tile(line, self._inner(column), channels))
+        for column in right:
+            edge(column)
+
+    @cached_property
+    def _edges(self) -> tuple[range, range] | None:
+        """The tiles at either end of a line, by their columns, whose windows leave the image or which are not whole.
+
+        None where sizes are not known or there are too many.
+        """
+        sizes = (self.op.result.shape[-2], self.x.shape[-2], self.op.dims("low")[-1])
+        if not all(isinstance(size, int) for size in sizes) or self.taps[-1] != self.unrolled:
+            return None
+        length, width, low = known_sizes(sizes)
+        tiles = range(0, length, self.columns)
+        step = self.op.ints("strides")[-1]
+        firsts = {column: column // self.spread[-1] if self.spread[-1] > 1 else column * step - low for column in tiles}
+        begins = {column for column, first in firsts.items() if first + min(self._offsets) >= 0}
+        ends = {
+            column
+            for column, first in firsts.items()
+            if first + max(self._offsets) < width and column + self.columns <= length
+        }
+        left = next((column for column in tiles if column in begins), length)
+        right = next((column for column in tiles if column >= left and column not in ends), length)
+        edges = tiles[: left // self.columns], tiles[right // self.columns :]
+        return edges if sum(map(len, edges)) <= MOST_EDGE_TILES else None
+
+    def _inner(self, column: Int) -> _Tile:
+        """A whole tile, none of whose windows leaves the image."""
+        return _Tile(self._first(column), column, self.columns, {})
+
+    def _first(self, column: Int) -> Int:
+        """Where the windows of a tile begin in the image."""
+        f, op = self.frame.f, self.op
         if self.spread[-1] > 1:
-            first = f.udiv(column, self.spread[-1])
+            return f.udiv(column, self.spread[-1])
+        return f.sub(f.mul(column, op.ints("strides")[-1]), self.frame.size(op.dims("low")[-1]))
+
+    def _columns(self, line: Sequence[Int], column: Int, channels: tuple[Int, Int]) -> None:
+        """One tile: neighbouring columns, without tests where no window leaves the image."""
+        frame, f, op = self.frame, self.frame.f, self.op
+        first = self._first(column)
         left, width = f.sub(frame.size(op.result.shape[-2]), column), frame.size(self.x.shape[-2])
         reach = max(self._offsets) + (self.taps[-1] - self.unrolled) * op.ints("dilations")[-1]
         within = f.icmp("sge", f.add(first, min(self._offsets)), 0)
@@ -161,16 +226,19 @@ class _Depthwise:
 
         def across() -> None:
             inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in self._offsets}
-            self._tile(line, _Tile(first, column, left, inside))
+            self._tile(line, _Tile(first, column, left, inside), channels)
 
-        f.if_(within, lambda: self._tile(line, _Tile(first, column, self.columns, {})), across)
+        f.if_(within, lambda: self._tile(line, self._inner(column), channels), across)
 
-    def _tile(self, line: Sequence[Int], tile: _Tile) -> None:
+    def _tile(self, line: Sequence[Int], tile: _Tile, channels: tuple[Int, Int]) -> None:
+        """The channels of a tile from the first of `channels` to before the second."""
         f, lanes = self.frame.f, self.frame.lanes
-        whole = self.channels // lanes * lanes
-        f.loop(0, whole, lanes, lambda channel: self._sum(line, tile, channel, None))
+        whole, (first, behind) = self.channels // lanes * lanes, channels
+        stop = behind if whole == self.channels else f.smin(behind, whole)
+        f.loop(first, stop, lanes, lambda channel: self._sum(line, tile, channel, None))
         if whole < self.channels:
-            self._sum(line, tile, whole, f.tail_mask(lanes, self.channels - whole))
+            mask = f.tail_mask(lanes, self.channels - whole)
+            f.if_(f.icmp("sgt", behind, whole), lambda: self._sum(line, tile, whole, mask))
 
     def _sum(self, line: Sequence[Int], tile: _Tile, channel: Int, mask: Reg | None) -> None:
         """The sums of one vector of channels, and their way to the result."""
@@ -301,7 +369,10 @@ class _Depthwise:
         taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]
         sums = list(totals)
         for offset, meeting in self._offsets.items():
-            reader = e if not inside else self._evaluator(mask, inside[offset])
+            is_inside = inside.get(offset, TRUE)
+            if is_inside == FALSE:
+                continue
+            reader = e if is_inside == TRUE else self._evaluator(mask, is_inside)
             start = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
             read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, start, channel)), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
