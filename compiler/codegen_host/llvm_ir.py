@@ -9,7 +9,7 @@ arithmetic on constants is done here, while writing; everything else is left to 
     f.ret()
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, overload
 
 from onnxc.compiler.codegen_host.llvm_arithmetic import (
@@ -182,6 +182,16 @@ class FunctionBuilder:
     def is_null(self, pointer: Reg) -> Reg:
         """i1: whether an address is none."""
         return self.icmp("eq", pointer, constant("ptr", 0))
+
+    def conjunction(self, conditions: Iterable[Reg]) -> Reg:
+        """Whether all of these bits hold; those that are known while the code is written are left out."""
+        result = TRUE
+        for condition in conditions:
+            if condition == FALSE:
+                return FALSE
+            if condition != TRUE:
+                result = condition if result == TRUE else self.and_(result, condition)
+        return result
 
     def select(self, condition: Reg, a: Reg | float, b: Reg | float, flags: str = "") -> Reg:
         """a where the condition holds, else b; two constants are i64."""

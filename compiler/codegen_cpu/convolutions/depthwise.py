@@ -111,29 +111,24 @@ class _Depthwise:
     def emit(self, name: str) -> KernelCode:
         """The loop over units, channels running fastest, then columns."""
         frame, f, shape = self.frame, self.frame.f, self.op.result.shape
-        unit_shape, block = self.schedule.unit, self.schedule.tile.columns
-        assert unit_shape is not None, self.schedule
-        band, length = unit_shape.rows, unit_shape.columns
-        parts, blocks = floordiv(shape[-2] + length - 1, length), -(-self.channels // block)
-        lines = (*shape[:-3], floordiv(shape[-3] + band - 1, band)) if shape[:-3] else shape[:-2]
+        box, block = self.schedule.unit, self.schedule.tile.columns
+        assert box is not None, self.schedule
+        bands, parts = (floordiv(shape[axis] + size - 1, size) for axis, size in ((-3, box.rows), (-2, box.columns)))
+        units = (*shape[:-3], bands, parts, -(-self.channels // block))
+
+        def part(ordinal: Int, size: int, end: Int) -> tuple[Int, Int]:
+            first = f.mul(ordinal, size)
+            return first, f.smin(f.add(first, size), end)
 
         def unit(ordinal: Reg) -> None:
-            *line, part, channels = frame.split(ordinal, (*lines, parts, blocks))
-            first = f.mul(part, length)
-            columns = first, f.smin(f.add(first, length), frame.size(shape[-2]))
-            first = f.mul(channels, block)
-            lanes = first, f.smin(f.add(first, block), self.channels)
-            if band == 1:
-                self._line(line, columns, lanes)
-            else:
-                first = f.mul(line[-1], band)
-                behind = f.smin(f.add(first, band), frame.size(shape[-3]))
-                f.loop(first, behind, 1, lambda row: self._line((*line[:-1], row), columns, lanes), at_least_once=True)
+            *outer, band, columns, channels = frame.split(ordinal, units)
+            across = part(columns, box.columns, frame.size(shape[-2])), part(channels, block, self.channels)
+            f.loop(*part(band, box.rows, frame.size(shape[-3])), 1, lambda row: self._line((*outer, row), *across))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        work = minimum(shape[-2], length) * (min(block, self.channels) * self.group * band)
-        return KernelCode(name, (f,), product(lines) * parts * blocks, frame.grain(work))
+        work = minimum(shape[-2], box.columns) * (block * self.group * box.rows)
+        return KernelCode(name, (f,), product(units), frame.grain(work))
 
     # Tiles
 
@@ -162,22 +157,20 @@ class _Depthwise:
     def _line(self, line: Sequence[Int], columns: tuple[Int, Int], channels: tuple[Int, Int]) -> None:
         """A part of a line of the result: the tiles from the first of `columns` to before the second."""
         f, (start, stop) = self.frame.f, columns
-        edges = self._edges
-        if edges is None:
+        if self._edges is None:
             f.loop(start, stop, self.columns, lambda column: self._columns(line, column, channels))
             return
-        left, right = edges
+        left, right = self._edges
 
-        def edge(column: int) -> None:
-            is_here = f.and_(f.icmp("sle", start, column), f.icmp("slt", column, stop))
-            f.if_(is_here, lambda: self._columns(line, column, channels))
+        def edges(tiles: range) -> None:
+            for column in tiles:
+                is_here = f.conjunction((f.icmp("sle", start, column), f.icmp("slt", column, stop)))
+                f.if_(is_here, partial(self._columns, line, column, channels))
 
-        for column in left:
-            edge(column)
-        first, behind = f.smax(start, left.stop), f.smin(stop, right.start)
-        f.loop(first, behind, self.columns, lambda column: self._tile(line, self._inner(column), channels))
-        for column in right:
-            edge(column)
+        edges(left)
+        inner = f.smax(start, left.stop), f.smin(stop, right.start)
+        f.loop(*inner, self.columns, lambda column: self._tile(line, self._inner(column), channels))
+        edges(right)
 
     @cached_property
     def _edges(self) -> tuple[range, range] | None:
@@ -185,23 +178,16 @@ class _Depthwise:
 
         None where sizes are not known or there are too many.
         """
-        sizes = (self.op.result.shape[-2], self.x.shape[-2], self.op.dims("low")[-1])
-        if not all(isinstance(size, int) for size in sizes) or self.taps[-1] != self.unrolled:
+        length = self.op.result.shape[-2]
+        if not isinstance(length, int):
             return None
-        length, width, low = known_sizes(sizes)
         tiles = range(0, length, self.columns)
-        step = self.op.ints("strides")[-1]
-        firsts = {column: column // self.spread[-1] if self.spread[-1] > 1 else column * step - low for column in tiles}
-        begins = {column for column, first in firsts.items() if first + min(self._offsets) >= 0}
-        ends = {
-            column
-            for column, first in firsts.items()
-            if first + max(self._offsets) < width and column + self.columns <= length
-        }
-        left = next((column for column in tiles if column in begins), length)
-        right = next((column for column in tiles if column >= left and column not in ends), length)
-        edges = tiles[: left // self.columns], tiles[right // self.columns :]
-        return edges if sum(map(len, edges)) <= MOST_EDGE_TILES else None
+        within = [self._is_within(column) for column in tiles]
+        if not all(known.is_literal for known in within):
+            return None
+        left = within.index(TRUE) if TRUE in within else len(tiles)
+        right = within.index(FALSE, left) if FALSE in within[left:] else len(tiles)
+        return (tiles[:left], tiles[right:]) if left + len(tiles) - right <= MOST_EDGE_TILES else None
 
     def _inner(self, column: Int) -> _Tile:
         """A whole tile, none of whose windows leaves the image."""
@@ -214,21 +200,27 @@ class _Depthwise:
             return f.udiv(column, self.spread[-1])
         return f.sub(f.mul(column, op.ints("strides")[-1]), self.frame.size(op.dims("low")[-1]))
 
+    def _is_within(self, column: Int) -> Reg:
+        """Whether a tile is whole and no window of it leaves the image; a literal where sizes are known."""
+        f, first = self.frame.f, self._first(column)
+        left, width = f.sub(self.frame.size(self.op.result.shape[-2]), column), self.frame.size(self.x.shape[-2])
+        reach = max(self._offsets) + (self.taps[-1] - self.unrolled) * self.op.ints("dilations")[-1]
+        reads_inside = (
+            f.icmp("sge", f.add(first, min(self._offsets)), 0),
+            f.icmp("slt", f.add(first, reach), width),
+        )
+        return f.conjunction((*reads_inside, f.icmp("sge", left, self.columns)))
+
     def _columns(self, line: Sequence[Int], column: Int, channels: tuple[Int, Int]) -> None:
         """One tile: neighbouring columns, without tests where no window leaves the image."""
-        frame, f, op = self.frame, self.frame.f, self.op
-        first = self._first(column)
-        left, width = f.sub(frame.size(op.result.shape[-2]), column), frame.size(self.x.shape[-2])
-        reach = max(self._offsets) + (self.taps[-1] - self.unrolled) * op.ints("dilations")[-1]
-        within = f.icmp("sge", f.add(first, min(self._offsets)), 0)
-        within = f.and_(within, f.icmp("slt", f.add(first, reach), width))
-        within = f.and_(within, f.icmp("sge", left, self.columns))
+        f, width = self.frame.f, self.frame.size(self.x.shape[-2])
 
         def across() -> None:
+            first, left = self._first(column), f.sub(self.frame.size(self.op.result.shape[-2]), column)
             inside = {offset: f.icmp("ult", f.add(first, offset), width) for offset in self._offsets}
             self._tile(line, _Tile(first, column, left, inside), channels)
 
-        f.if_(within, lambda: self._tile(line, self._inner(column), channels), across)
+        f.if_(self._is_within(column), lambda: self._tile(line, self._inner(column), channels), across)
 
     def _tile(self, line: Sequence[Int], tile: _Tile, channels: tuple[Int, Int]) -> None:
         """The channels of a tile from the first of `channels` to before the second."""

@@ -199,7 +199,7 @@ class _Windows:
             masks = windows.load_masks(first) if group == axis.taps else None
             self._rows(band, column, f.tail_mask(lanes, left), _Column(windows, first, is_inside=False, masks=masks))
 
-        f.if_(_all(conditions, f), inside, across)
+        f.if_(f.conjunction(conditions), inside, across)
 
     def _rows(self, band: Band, column: Int, mask: Reg | None, windows: _Column) -> None:
         """One column of windows, down the rows of a band."""
@@ -381,14 +381,3 @@ def _axes(frame: KernelFrame, op: Op, view: View) -> tuple[_Axis, ...]:
         for size, stride, window, (low, high) in zip(view.shape, view.strides, windows, padding, strict=True)
     )
     return axes if len(axes) > 1 else (_Axis(frame.f, 1, 0, 1, 1, 1, 0, is_padded=False), *axes)
-
-
-def _all(conditions: Sequence[Reg], f: FunctionBuilder) -> Reg:
-    """The conjunction; what is known while writing is left out."""
-    result = f.constant("i1", 1)
-    for condition in conditions:
-        if condition.is_literal and condition.text == "false":
-            return condition
-        if not condition.is_literal:
-            result = condition if result.is_literal else f.and_(result, condition)
-    return result

@@ -30,6 +30,9 @@ __all__ = ["convolution_candidates", "convolution_measures", "reads_image"]
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
 
+FEW_PANELS = 6
+"""So few units are uneven work for two threads: the layers of 7 x 7 pixels of mnasnet_100 that have 3 and 5 panels."""
+
 BLOCK_DEPTH = 512
 """How much is summed before the next block of a panel is read: 128 KiB of a panel, in the second-level cache."""
 
@@ -166,7 +169,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
         packing = Packing(parameter, PackedPhases(layout, _tap_phases(op)) if sums.spread else layout)
     return ConvolutionSchedule(
         algorithm="rows",
-        tile=Tile(_chunk_pixels(op), vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
+        tile=Tile(_chunk_pixels(op, vectors * lanes, packed), vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
         workers=Threads(lanes, GRAIN_PRODUCTS),
@@ -176,13 +179,18 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
     )
 
 
-def _chunk_pixels(op: Op) -> int:
-    """Pixels of a unit: half as many for images of one chunk, whose few panels are too uneven a work for threads.
+def _chunk_pixels(op: Op, width: int, packed: bool) -> int:
+    """Pixels of a unit: half as many where an image of one chunk has too few panels for threads to share evenly.
 
-    One thread takes as long; two take 0.95 of the time for the layers of 7 x 7 pixels of mnasnet_100, 3 to 20 panels.
+    Filters that are packed on the way would be packed twice.
     """
     pixels = _pixels(op)
-    return CHUNK_PIXELS // 2 if isinstance(pixels, int) and pixels <= CHUNK_PIXELS else CHUNK_PIXELS
+    if not packed or not isinstance(pixels, int) or pixels > CHUNK_PIXELS:
+        return CHUNK_PIXELS
+    filters, *_ = known_sizes(op.operands[1].shape)
+    groups = op.int("groups")
+    panels = groups * -(-filters // (groups * width))
+    return CHUNK_PIXELS // 2 if panels <= FEW_PANELS else CHUNK_PIXELS
 
 
 def _tap_phases(op: Op) -> tuple[int, ...]:

@@ -18,6 +18,9 @@ from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 
+# More channels and lines than a unit of the depthwise kernel has, neither a whole number of times.
+SEVERAL_UNITS = Convolution("depthwise", (N, 301, 11, 14), (301, 1, 3, 3), ONES, ONES, ONES, ONES, 301)
+
 CONVOLUTIONS = [
     Convolution("rows", (N, 3, 9, 9), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("rows", (N, 3, 9, 9), (8, 3, 3, 3), TWOS, ONES, ONES, ONES),
@@ -37,11 +40,6 @@ CONVOLUTIONS = [
     Convolution("depthwise", (N, 16, 15, 15), (32, 1, 3, 3), TWOS, (0, 1), ONES, ONES, 16),
     Convolution("depthwise", (N, 16, 15, 15), (16, 1, 5, 5), ONES, TWOS, TWOS, (2, 1), 16),
     Convolution("depthwise", (N, 16, 40), (16, 1, 3), (3,), (1,), (1,), (2,), 16),
-    Convolution("depthwise", (N, 301, 11, 14), (301, 1, 3, 3), ONES, ONES, ONES, ONES, 301),
-    Convolution("depthwise", (N, 20, 19, 33), (20, 1, 3, 5), ONES, (0, 2), (2, 2), ONES, 20),
-    Convolution("depthwise", (N, 20, 9, 43), (20, 1, 3, 3), ONES, (9, 20), (9, 20), (9, 20), 20),
-    Convolution("depthwise", (N, 33, 3, 71), (33, 1, 1, 7), (1, 3), (0, 7), (0, 1), (1, 2), 33),
-    Convolution("depthwise", (N, 18, 7, 5), (18, 1, 5, 5), ONES, TWOS, TWOS, ONES, 18),
     Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), (2, 1), ONES, ONES, ONES, 8),
     Convolution("depthwise", (N, 8, H, W), (8, 1, 3, 3), TWOS, ONES, ONES, ONES, 8),
     Convolution("rows", (N, 4, 5, 6, 7), (8, 4, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
@@ -73,6 +71,13 @@ CONVOLUTIONS = [
     Convolution("rows", (N, 3, 9, 9), (0, 3, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("rows", (N, 3, 5, 0), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("rows", (N, 3, 0), (8, 3, 3), (1,), (1,), (1,), (1,)),
+    SEVERAL_UNITS,
+    Convolution("depthwise", (N, 20, 19, 33), (20, 1, 3, 5), ONES, (0, 2), (2, 2), ONES, 20),
+    Convolution("depthwise", (N, 20, 9, 43), (20, 1, 3, 3), ONES, (9, 20), (9, 20), (9, 20), 20),
+    Convolution("depthwise", (N, 33, 3, 71), (33, 1, 1, 7), (1, 3), (0, 7), (0, 1), (1, 2), 33),
+    Convolution("depthwise", (N, 18, 7, 5), (18, 1, 5, 5), ONES, TWOS, TWOS, ONES, 18),
+    Convolution("depthwise", (N, 18, 100), (18, 1, 15), (1,), (7,), (7,), (1,), 18),
+    Convolution("rows", (N, 40, 7, 7), (70, 40, 1, 1), ONES, NONE, NONE, ONES),
 ]
 LAST, COUNT = channels_innermost(2), Size.symbol("N")
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 3, "H": 7, "W": 35}]
@@ -120,7 +125,7 @@ def test_convolutions_alone(case: Convolution) -> None:
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I32, I8], ids=str)
 def test_element_types(dtype: DType) -> None:
-    for case in (CONVOLUTIONS[1], CONVOLUTIONS[14], CONVOLUTIONS[20]):
+    for case in (CONVOLUTIONS[1], CONVOLUTIONS[14], CONVOLUTIONS[20], SEVERAL_UNITS):
         w = _whole(dtype, *case.w, seed=1)
         shape = case.shape(last=True)
         native = Native(
@@ -128,6 +133,17 @@ def test_element_types(dtype: DType) -> None:
         )
         for count in (0, 1, 2):
             native.check(_whole(dtype, *sizes_of(shape, {"N": count})))
+
+
+@pytest.mark.parametrize(("filters", "is_constant", "pixels"), [(192, True, 48), (640, True, 96), (192, False, 96)])
+def test_threads_share_few_panels_by_their_pixels(filters: int, is_constant: bool, pixels: int) -> None:
+    case = Convolution("rows", (N, 40, 7, 7), (filters, 40, 1, 1), ONES, NONE, NONE, ONES)
+    types, w = [TensorType(F32, dims) for dims in (case.shape(last=True), case.w)], _whole(F32, *case.w)
+    if is_constant:
+        function = make(types[:1], lambda ir, x: case.build(ir, x, ir.constant(w), last=True))
+    else:
+        function = make(types, lambda ir, x, w: case.build(ir, x, w, last=True))
+    assert Native(function).plan.kernels[-1].scheduled(ConvolutionSchedule).tile.rows == pixels
 
 
 def test_filters_may_be_inputs() -> None:
