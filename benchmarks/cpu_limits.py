@@ -1,8 +1,9 @@
 """Measures the limits of one core that the CPU's cost model is made of, and writes them to its table.
 
-    taskset -c 0 python -m benchmarks.cpu_limits [--write]
+    taskset -c 0 python -m benchmarks.cpu_limits [--target cpu:x86-64-v3] [--write]
 
-The best of many rounds counts: a limit is what nothing disturbed. Run it on a quiet machine.
+One row of the table, that of the width of vectors of this machine or of another target that runs on it; other rows stay
+as they are. The best of many rounds counts: a limit is what nothing disturbed. Run it on a quiet machine.
 """
 
 import argparse
@@ -15,19 +16,20 @@ from pathlib import Path
 import numpy as np
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
-from onnxc.compiler.codegen_cpu.schedules.products import register_rows
+from onnxc.compiler.codegen_cpu.schedules.products import panel_vectors, register_rows
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.threads.pool import call_parallel_for
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import Image, load_image
 from onnxc.runtime.thread_pool import pool_handle
 
 TABLE = Path(__file__).parents[1] / "compiler" / "codegen_cpu" / "schedules" / "machines.json"
-TARGETS = ("cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4")
+SECOND_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
 ROUNDS = 60
 DEPTH = 512
 """A panel of this depth stays in the second-level cache."""
@@ -38,11 +40,15 @@ MEMORY_BYTES = 256 << 20
 
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--write", action="store_true", help="write the table of the cost model")
-    table = {str(target.vector_bits): _limits(target) for target in map(parse_target, TARGETS)}
-    print(json.dumps(table, indent=2))
-    if options.parse_args().write:
-        rows = (f'  "{bits}": {json.dumps(limits)}' for bits, limits in sorted(table.items(), reverse=True))
+    options.add_argument("--target", default="cpu", help="what code is made for (default: this machine)")
+    options.add_argument("--write", action="store_true", help="write the row into the table of the cost model")
+    arguments = options.parse_args()
+    target = parse_target(arguments.target)
+    limits = _limits(target)
+    print(json.dumps(limits, indent=2))
+    if arguments.write:
+        table = {**json.loads(TABLE.read_text()), str(target.vector_bits): limits}
+        rows = (f'  "{bits}": {json.dumps(row)}' for bits, row in table.items())
         TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
@@ -53,6 +59,7 @@ def _limits(target: Target) -> dict[str, float | str]:
         "vector_products_per_second": _rounded(_vector_products(target)),
         "memory_bytes_per_second": _rounded(_memory_bandwidth()),
         "launch_seconds": _rounded(_launch_seconds(target)),
+        "second_cache_bytes": 1024 * int(SECOND_CACHE.read_text().strip().removesuffix("K")),
     }
 
 
@@ -78,13 +85,15 @@ def _best(run: Callable[[], object]) -> float:
 
 
 def _vector_products(target: Target) -> float:
-    """Multiply-adds of vectors in a second, by the micro-kernel of four vectors."""
-    vectors, repeats = 4, 400
-    rows, lanes = register_rows(vectors, target), target.vector_bits // 32
+    """Multiply-adds of vectors in a second, by the micro-kernel that makes most of them."""
+    repeats, lanes = 400, target.vector_bits // 32
+    vectors = panel_vectors(Size.symbol("columns"), lanes, target)
+    rows = register_rows(vectors, target)
     kernel = MicroKernel(ProductTypes(F32, F32, F32), rows, vectors)
     f = FunctionBuilder("repeat", [("ptr", "a"), ("ptr", "panel"), ("ptr", "tile")])
     a, panel, tile = f.parameters
-    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, DEPTH, 1, panel, vectors * lanes, tile, DEPTH, 0))
+    strides = (DEPTH, 1, panel, vectors * lanes)
+    f.loop(0, repeats, 1, lambda _: f.call(kernel.name, "void", a, *strides, tile, DEPTH, 0, panel))
     f.ret()
     run = _image(target, [f, kernel.write(target)], "repeat").function("repeat", 3)
     arrays = [_aligned(count) for count in (rows * DEPTH, DEPTH * vectors * lanes, rows * vectors * lanes)]

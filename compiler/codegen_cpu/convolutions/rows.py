@@ -29,9 +29,7 @@ from onnxc.compiler.planning.loops.convolution_sums import Sums, find_sums, is_p
 from onnxc.compiler.planning.loops.domain import epilogue_leaves
 from onnxc.compiler.planning.loops.views import View, operand_views, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-
-CACHE_LINE = 64
-"""Bytes that are fetched at once: those of a line of all processors with code; more at once do no harm."""
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 
 def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -279,7 +277,7 @@ class _Rows:
                 strides, item = [frame.size(stride) for stride in view.strides], view.base.dtype.itemsize
                 offset = f.add(f.mul(f.add(first, row), strides[0]), f.mul(channel, strides[1]))
                 start = f.gep(pointer, f.mul(f.add(frame.size(view.offset), offset), item))
-                for byte in range(0, self.width * item, CACHE_LINE):
+                for byte in range(0, self.width * item, CACHE_LINE_BYTES):
                     f.prefetch(f.gep(start, byte))
 
         return fetch

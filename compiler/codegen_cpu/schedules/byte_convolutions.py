@@ -4,7 +4,7 @@ from math import prod
 
 from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import row_type, whole_steps
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
-from onnxc.compiler.codegen_cpu.schedules.byte_products import panel_vectors
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_vectors
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
@@ -56,7 +56,7 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
         return None
     filters, *window = known_sizes(w.shape)
     depth, lanes = prod(window), target.vector_bits // I32.bits
-    vectors = panel_vectors(filters, lanes, target)
+    vectors = byte_vectors(filters, lanes, target)
     rows, whole = row_type(x.base.dtype, w.base.dtype, target), whole_steps(target)
     flips, width = rows != x.base.dtype, vectors * lanes
     unrolls = flips or not _reads_pixels(op, x, whole)

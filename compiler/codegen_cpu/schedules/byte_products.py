@@ -5,7 +5,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import has_tiles
 from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
-from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
@@ -16,7 +16,7 @@ from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["byte_schedule", "byte_types", "is_of_bytes", "panel_vectors", "reads_bytes"]
+__all__ = ["byte_schedule", "byte_types", "byte_vectors", "is_of_bytes", "reads_bytes"]
 
 CHUNK_ROWS = 256
 """The most rows of A against one panel, which then comes from far memory once for all of them."""
@@ -61,7 +61,7 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     if gemm is None or not gemm.n:
         return None
     lanes, own = target.vector_bits // I32.bits, gemm.a.base.dtype
-    vectors = panel_vectors(gemm.columns, lanes, target)
+    vectors = byte_vectors(gemm.columns, lanes, target)
     rows = row_type(own, gemm.b.base.dtype, target)
     parameter = problem.block.parameters.index(gemm.b.base)
     is_constant, width = has_constant_panels(problem, gemm), vectors * lanes
@@ -104,15 +104,10 @@ def _chunk_rows(gemm: Problem, packs: bool) -> int | None:
     return max(1, -(-gemm.rows // (chunks * LEAST_ROWS)) * LEAST_ROWS)
 
 
-def panel_vectors(columns: Dim, lanes: int, target: Target) -> int:
-    """The width of panels that leaves the least unused; a step along k takes one vector more than it multiplies.
-
-    Tile registers hold the sums of two: of wider panels what they read lies in half of the sets of the first cache.
-    """
-    widths = (2, 1) if has_tiles(target) else (4, 3, 2, 1)
-    if not isinstance(columns, int):
-        return widths[0]
-    return min(widths, key=lambda vectors: -(-columns // (vectors * lanes)) * (vectors + 1))
+def byte_vectors(columns: Dim, lanes: int, target: Target) -> int:
+    """The width of panels. Tile registers hold the sums of two vectors: what wider panels read lies in half of the sets
+    of the first cache."""
+    return panel_vectors(columns, lanes, target, (2, 1) if has_tiles(target) else (4, 3, 2, 1))
 
 
 def _reads_groups(gemm: Problem, whole: int) -> bool:

@@ -9,11 +9,12 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     convolves_bytes,
     reads_bytes_of_image,
 )
+from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedule, reads_plane, why_no_planes
-from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
@@ -57,13 +58,15 @@ CHUNK_TILES = 60
 BLOCK_CHANNELS = 32
 """Channels that are transformed at a time: 60 tiles of them, and of 64 filters, take 360 KiB of the stack."""
 
-CACHED_FILTERS = 1 << 20
-"""Bytes of filters that stay in the second-level cache from chunk to chunk of an image: of 2 MiB, the cache of the
-processor that this was measured on, 704 filters of 704 channels took 1.04 of the time at 19 x 19 pixels."""
+CACHED_FILTERS = 1 / 2
+"""The share of the second-level cache in which filters stay from chunk to chunk of an image: 704 filters of 704
+channels, 2 MB, took 1.04 of the time at 19 x 19 pixels beside 2 MiB of cache."""
 
-CACHED_IMAGE = 2 << 20
-"""Bytes of an image that stays there from panel to panel: with 1 MiB, 728 channels of 19 x 19 pixels took 1.06 of the
-time, 2048 of 14 x 14 took 1.2; 1024 of 28 x 28, which are 3 MiB, take 0.98 where filters stay instead."""
+CACHED_IMAGE = 1
+"""The share of it in which an image stays from panel to panel. Beside 2 MiB, with half of it, 728 channels of 19 x 19
+pixels took 1.06 of the time, 2048 of 14 x 14 took 1.2; 1024 of 28 x 28, which are 3 MiB, take 0.98 where filters stay
+instead. Beside 512 KiB 1024 filters of 1024 channels of 14 x 14, 0.8 MB, took 1.2 of the time with an image of 2 MiB.
+"""
 
 
 def convolution_measures(problem: KernelProblem) -> Mapping[str, Measure]:
@@ -162,7 +165,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
     packed = problem.is_constant(parameter) and is_dense(w)
     sums = find_sums(op, x, merges=packed)
     assert sums is not None
-    vectors = _vectors(op, lanes)
+    vectors = _vectors(op, lanes, target)
     packing = None
     if packed:
         layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
@@ -174,7 +177,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
         registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=packing,
-        small_image=0 if _filters_stay(op) else CACHED_IMAGE // op.dtype().itemsize,
+        small_image=0 if _filters_stay(op, target) else int(CACHED_IMAGE * _cache_elements(op, target)),
         why="filters are packed when it is compiled" if packed else "filters are packed on the way",
     )
 
@@ -199,10 +202,15 @@ def _tap_phases(op: Op) -> tuple[int, ...]:
     return tuple(spread // gcd(spread, dilation) for spread, dilation in rows)
 
 
-def _filters_stay(op: Op) -> bool:
+def _filters_stay(op: Op, target: Target) -> bool:
     """Whether all filters stay in the cache from chunk to chunk."""
     elements = product(op.operands[1].shape)
-    return isinstance(elements, int) and elements * op.dtype().itemsize <= CACHED_FILTERS
+    return isinstance(elements, int) and elements <= CACHED_FILTERS * _cache_elements(op, target)
+
+
+def _cache_elements(op: Op, target: Target) -> float:
+    """What the second-level cache holds."""
+    return cost_model(target).machine.second_cache_bytes / op.dtype().itemsize
 
 
 def _is_transformable(op: Op, problem: KernelProblem) -> bool:
@@ -231,7 +239,7 @@ def _in_two_forms(op: Op, problem: KernelProblem, schedule: ConvolutionSchedule,
 def _winograd(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     lanes = target.vector_bits // op.dtype().bits
     filters, channels, *_ = known_sizes(op.operands[1].shape)
-    vectors, (_, w) = _vectors(op, lanes), operand_views(op)
+    vectors, (_, w) = _vectors(op, lanes, target), operand_views(op)
     parameter = problem.block.parameters.index(w.base)
     return ConvolutionSchedule(
         algorithm="winograd",
@@ -244,13 +252,9 @@ def _winograd(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSche
     )
 
 
-def _vectors(op: Op, lanes: int) -> int:
-    """The vectors of a panel that waste least: a step takes the time of one product more than it makes, for loads."""
-    filters = op.operands[1].shape[0]
-    if not isinstance(filters, int):
-        return 4
-    count = filters // op.int("groups")
-    return min((4, 3, 2, 1), key=lambda vectors: -(-count // (vectors * lanes)) * (vectors + 1))
+def _vectors(op: Op, lanes: int, target: Target) -> int:
+    """The vectors of a panel of the filters of a group."""
+    return panel_vectors(floordiv(op.operands[1].shape[0], op.int("groups")), lanes, target)
 
 
 def _general(op: Op, target: Target, why: str) -> Schedule:

@@ -22,13 +22,14 @@ class Machine:
     """The limits of one core.
 
     vector_products_per_second: multiply-adds of whole vectors of f32, from the caches. memory_bytes_per_second: of what
-    no cache holds, read in order.
+    no cache holds, read in order. second_cache_bytes: the cache of a core behind the first.
     """
 
     measured_on: str
     vector_products_per_second: float
     memory_bytes_per_second: float
     launch_seconds: float
+    second_cache_bytes: float
 
 
 @dataclass(frozen=True)
