@@ -222,6 +222,10 @@ class FunctionBuilder:
             f"getelementptr {element_type}, {pointer.type} {pointer.text}, {offset.type} {offset.text}", type
         )
 
+    def held(self, pointer: Reg) -> Reg:
+        """The address in a register of its own: LLVM does not see what it was computed from, and cannot do so again."""
+        return self.value(f'call ptr asm "", "=r,0"(ptr {pointer.text})', "ptr")
+
     def load(self, type: str, pointer: Reg, align: int = 1) -> Reg:
         return self.value(f"load {type}, ptr {pointer.text}, align {align}", type)
 
@@ -467,6 +471,23 @@ class FunctionBuilder:
         if at_least_once:
             return following
         return self._merge([(before, values), (latch, following)])
+
+    def loop_in_steps(
+        self, count: Int, rounds: int, body: Callable[..., Sequence[Int]], carried: Sequence[Int]
+    ) -> tuple[Reg, ...]:
+        """As `loop` from 0 below `count`, with `rounds` of them, a power of two, written out one after another.
+
+        The body gets its index, its place among these, and the carried values; what is left over is a loop of places 0.
+        """
+        whole = self.and_(count, -rounds)
+
+        def step(start: Int, *values: Int) -> Sequence[Int]:
+            for place in range(rounds):
+                values = tuple(body(self.add(start, place), place, *values))
+            return values
+
+        values = self.loop(0, whole, rounds, step, carried)
+        return self.loop(whole, count, 1, lambda i, *values: body(i, 0, *values), values)
 
     def while_(
         self,

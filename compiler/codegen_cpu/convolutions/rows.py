@@ -27,7 +27,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.loops.convolution_sums import Sums, find_sums, is_padded
 from onnxc.compiler.planning.loops.domain import epilogue_leaves
-from onnxc.compiler.planning.loops.views import View, operand_views, row_major
+from onnxc.compiler.planning.loops.views import View, is_dense, operand_views, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
@@ -38,7 +38,7 @@ def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     x, w = operand_views(op)
     sums = find_sums(op, x, merges=schedule.packing is not None)
     assert sums is not None, op
-    return _Rows(frame, op, schedule, sums, w).emit(name)
+    return _Rows(frame, op, schedule, sums, x, w).emit(name)
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class _Rows:
     op: Op
     schedule: ConvolutionSchedule
     sums: Sums
+    x: View
     w: View
 
     def __post_init__(self) -> None:
@@ -105,11 +106,11 @@ class _Rows:
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
             *phase, group, within_group = frame.split(ordinal, (*self.spread, self.groups, chunks * panels))
-            chunk, panel = self._chunk_and_panel(within_group, frame.size(chunks), frame.size(panels))
+            chunk, panel, goes_on = self._chunk_and_panel(within_group, frame.size(chunks), frame.size(panels))
             before_group = f.sub(ordinal, within_group)
             pixels = f.add(before_group, chunk)
             is_new = f.icmp("ne", pixels, before)
-            self._unit(self._phase(phase), group, f.mul(chunk, frame.size(rows)), panel, is_new)
+            self._unit(self._phase(phase), (group, panel), f.mul(chunk, frame.size(rows)), is_new, goes_on)
             return (pixels,)
 
         f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
@@ -119,17 +120,22 @@ class _Rows:
         library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
 
-    def _chunk_and_panel(self, ordinal: Int, chunks: Int, panels: Int) -> tuple[Int, Int]:
-        """Panels run fastest; chunks do where images are so small that they stay in the cache, and filters do not."""
+    def _chunk_and_panel(self, ordinal: Int, chunks: Int, panels: Int) -> tuple[Int, Int, Reg]:
+        """Panels run fastest; chunks do where images are so small that they stay in the cache, and filters do not.
+
+        Also whether the next unit is the first to read the next chunk.
+        """
         f, small = self.frame.f, self.schedule.small_image
         image = self.frame.size(product(self.op.operands[0].shape))
         inner = f.select(f.icmp("sle", image, small), as_reg(chunks), as_reg(panels)) if small else as_reg(panels)
         outer = f.udiv(ordinal, inner)
         rest = f.sub(ordinal, f.mul(outer, inner))
+        is_last = f.icmp("eq", rest, f.sub(inner, 1))
         if not small:
-            return outer, rest
+            return outer, rest, is_last
         is_small = f.icmp("sle", image, small)
-        return f.select(is_small, as_reg(rest), as_reg(outer)), f.select(is_small, as_reg(outer), as_reg(rest))
+        goes_on = f.select(is_small, f.icmp("eq", outer, 0), is_last)
+        return f.select(is_small, as_reg(rest), as_reg(outer)), f.select(is_small, as_reg(outer), as_reg(rest)), goes_on
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -178,14 +184,18 @@ class _Rows:
             result = self.frame.f.mul(result, factor)
         return result
 
-    def _unit(self, phase: _Phase, group: Int, first: Int, panel: Int, is_new: Reg) -> None:
-        """One unit; is_new: whether its pixels are others than those of the unit before."""
-        f = self.frame.f
+    def _unit(self, phase: _Phase, corner: tuple[Int, Int], first: Int, is_new: Reg, goes_on: Reg) -> None:
+        """One unit, the panel of a group at `corner` against the pixels from `first` on.
+
+        is_new: whether these are others than those of the unit before; goes_on: whether the next ones come soon.
+        """
+        f, (group, panel) = self.frame.f, corner
         most = even_chunks(self.pixels, self.chunk, self._shape[2])[1]
         rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(most))
         channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))
         f.if_(is_new, lambda: self.table.find_first(phase.ahead, channels, first, rows))
         count = self._product(phase.sizes)
+        soon = self._soon(first, rows, goes_on)
         is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
 
         def block(start: Int, k: Int) -> None:
@@ -195,9 +205,9 @@ class _Rows:
                 f.if_(is_new, lambda: self.table.find(phase.sizes, (0, 0), taps, rows))
             else:
                 self.table.find(phase.sizes, (start, k), taps, rows)
-            accumulate = f.convert("zext", f.icmp("ne", f.add(start, k), 0), "i64")
-            weights = self._panel(phase, (group, panel), (start, k), (taps, run))
-            self._multiply(weights, (taps, run), rows, accumulate, self._fetch((group, panel), first))
+            is_first = f.icmp("eq", f.add(start, k), 0)
+            weights = self._panel(phase, corner, (start, k), (taps, run))
+            self._multiply(weights, (taps, run), rows, is_first, soon, self._fetch(corner, first))
 
         def blocks(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
@@ -282,16 +292,51 @@ class _Rows:
 
         return fetch
 
+    def _soon(self, first: Int, rows: Int, goes_on: Reg) -> tuple[Reg, Int]:
+        """What the chunk behind `rows` from `first` on reads besides: where it begins, and how many elements.
+
+        Of images whose lines and pixels do not lie side by side nothing.
+        """
+        frame, f, x, steps = self.frame, self.frame.f, self.x, self.op.ints("strides")
+        if not is_dense(x) or self.has_phases:
+            return self._base(self.w), 0
+        next_first = f.add(first, rows)
+        image, *positions = frame.split(next_first, self.pixel_shape)
+        offset = f.add(frame.size(x.offset), f.mul(image, frame.size(x.strides[0])))
+        for position, step, stride in zip(positions, steps, x.strides[1:-1], strict=True):
+            offset = f.add(offset, f.mul(position, f.mul(frame.size(stride), step)))
+        pixels = f.smin(f.sub(frame.size(self.pixels), next_first), rows)
+        elements = f.mul(f.select(goes_on, as_reg(pixels), 0), f.mul(frame.size(x.strides[-2]), prod(steps)))
+        return f.gep(self._base(x), offset, self.element), elements
+
     def _multiply(
-        self, panel: Reg, counts: tuple[Int, Int], rows: Int, accumulate: Int, prepare: Callable[[Int], None] | None
+        self,
+        panel: Reg,
+        counts: tuple[Int, Int],
+        rows: Int,
+        is_first: Reg,
+        soon: tuple[Reg, Int],
+        prepare: Callable[[Int], None] | None,
     ) -> None:
-        f, (taps, run) = self.frame.f, counts
+        """A block of the sums of a unit; is_first: whether it is the first one, which fetches what comes soon."""
+        f, (taps, run), (next_rows, elements) = self.frame.f, counts, soon
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
         # Packed panels, and the blocks of each, lie in the order in which they are read.
         ahead = panel if self.scratch is not None else f.gep(panel, f.mul(f.mul(taps, run), self.width), self.element)
         product = GatheredProduct(
-            self.table.addresses, self.table.rows, taps, run, panel, step, self.tile, self.table.zeros, ahead
+            self.table.addresses,
+            self.table.rows,
+            taps,
+            run,
+            panel,
+            step,
+            self.tile,
+            self.table.zeros,
+            ahead,
+            next_rows,
+            f.select(is_first, as_reg(elements), 0),
         )
+        accumulate = f.convert("zext", f.xor(is_first, 1), "i64")
         multiply_gathered(f, product, rows, accumulate, self.element, self._shape, prepare)
 
     # The way to the result

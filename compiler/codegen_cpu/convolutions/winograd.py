@@ -212,7 +212,7 @@ class _Winograd:
         totals = f.gep(self.totals, f.mul(position, tile.rows * tile.columns), self.element)
         accumulate = f.convert("zext", f.icmp("ne", start, 0), "i64")
         ahead = f.gep(weights, f.mul(self.sizes[1], tile.columns), self.element)
-        multiplied = GatheredProduct(pointers, 0, 1, channels, weights, 0, totals, f.constant("ptr", 0), ahead)
+        multiplied = GatheredProduct(pointers, 0, 1, channels, weights, 0, totals, f.constant("ptr", 0), ahead, ahead)
         multiply_gathered(f, multiplied, tiles, accumulate, self.element, self._shape)
 
     # Results

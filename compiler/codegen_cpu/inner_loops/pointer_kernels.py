@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import by_steps, row_steps
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS, by_steps, row_steps
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 __all__ = ["GatheredProduct", "PointerKernel", "multiply_gathered"]
 
@@ -23,6 +24,7 @@ class GatheredProduct:
     pointers: [tap][row], `pointer_step` apart from tap to tap; `taps` of them, each with a run of `run` products. The
     panel has `panel_step` elements from tap to tap. zeros: the address of zeros; a tap for which all rows are there is
     left out. ahead: where a panel of this size lies that is read next; it gets into the second-level cache meanwhile.
+    soon: what other rows read next, so many elements, which get there after it.
     """
 
     pointers: Reg
@@ -34,6 +36,8 @@ class GatheredProduct:
     tile: Reg
     zeros: Reg
     ahead: Reg
+    soon: Reg
+    soon_elements: Int = 0
 
 
 def multiply_gathered(
@@ -59,8 +63,12 @@ def multiply_gathered(
         pointers = f.gep(product.pointers, row, "ptr")
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
         # A step of a run asks for one vector, so that the panel ahead is there after as many full steps of rows.
-        part = f.gep(product.ahead, f.mul(f.udiv(row, full), column_of_vectors), element)
-        ahead = f.select(f.icmp("slt", row, vectors * full), part, product.panel)
+        asked = f.udiv(row, full)
+        part = f.gep(product.ahead, f.mul(asked, column_of_vectors), element)
+        behind = f.mul(f.sub(asked, vectors), column_of_vectors)
+        is_wanted = f.icmp("slt", behind, product.soon_elements)
+        soon = f.select(is_wanted, f.gep(product.soon, behind, element), product.panel)
+        ahead = f.select(f.icmp("slt", asked, vectors), part, soon)
         f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate, ahead)
 
     by_steps(f, rows, row_steps(full), call)
@@ -95,6 +103,7 @@ class _Writer:
     def __init__(self, kernel: PointerKernel, target: Target) -> None:
         self.kernel = kernel
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
+        self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
         self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
         names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate"), ("ptr", "ahead")]
@@ -121,7 +130,7 @@ class _Writer:
 
             def products() -> Sequence[Reg]:
                 lines = f.gep(ahead, f.mul(f.mul(ordinal, run), self.lanes), self.kernel.element)
-                return f.loop(0, run, 1, partial(self._step, rows, part, lines), totals, at_least_once=True)
+                return f.loop_in_steps(run, WRITTEN_STEPS, partial(self._step, rows, part, lines), totals)
 
             return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
 
@@ -137,12 +146,13 @@ class _Writer:
         first, *others = (f.icmp("eq", row, address) for row in rows)
         return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
 
-    def _step(self, rows: Sequence[Reg], panel: Reg, ahead: Reg, k: Int, *totals: Reg) -> Sequence[Reg]:
+    def _step(self, rows: Sequence[Reg], panel: Reg, ahead: Reg, k: Int, place: int, *totals: Reg) -> Sequence[Reg]:
         """The sums with one more product each."""
         f, element = self.f, self.kernel.element
         line = f.gep(panel, f.mul(k, self.width), element)
         b = [f.load(self.vector, f.gep(line, j * self.lanes, element), align=64) for j in range(self.kernel.vectors)]
-        f.prefetch(f.gep(ahead, f.mul(k, self.lanes), element), level=2)
+        if place % self.steps_of_line == 0:
+            f.prefetch(f.gep(ahead, f.mul(k, self.lanes), element), level=2)
         sums = list(totals)
         for row, pointer in enumerate(rows):
             x = f.splat(f.load(element, f.gep(pointer, k, element), align=1), self.lanes)
