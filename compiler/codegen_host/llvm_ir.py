@@ -222,9 +222,12 @@ class FunctionBuilder:
             f"getelementptr {element_type}, {pointer.type} {pointer.text}, {offset.type} {offset.text}", type
         )
 
-    def held(self, pointer: Reg) -> Reg:
-        """The address in a register of its own: LLVM does not see what it was computed from, and cannot do so again."""
-        return self.value(f'call ptr asm "", "=r,0"(ptr {pointer.text})', "ptr")
+    def held(self, x: Reg, register_class: str = "r") -> Reg:
+        """x in a register: LLVM does not see what it was computed from, and cannot do that again, or in another order.
+
+        register_class: as constraints of assembly name it, "r" for integers and addresses, "v" for vectors on x86.
+        """
+        return self.value(f'call {x.type} asm "", "={register_class},0"({x.type} {x.text})', x.type)
 
     def load(self, type: str, pointer: Reg, align: int = 1) -> Reg:
         return self.value(f"load {type}, ptr {pointer.text}, align {align}", type)

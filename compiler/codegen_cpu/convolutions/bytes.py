@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
+from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import byte_library, multiply_bytes, panel_steps
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Product, ProductTypes
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Product
+from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.views import View, operand_views
@@ -52,8 +54,9 @@ class _ConvolvedBytes:
     def __post_init__(self) -> None:
         schedule, f = self.schedule, self.frame.f
         self.dtype = self.x.base.dtype
-        rows = U8 if schedule.arithmetic.operands == str(U8) else I8
-        self.types, self.flips = ProductTypes(rows, self.w.base.dtype, I32, GROUP), rows != self.dtype
+        self.types = byte_types(schedule.arithmetic, self.w.base.dtype)
+        self.group, self.element = self.types.group, memory_type(self.types.a)
+        self.flips = flipped_sums(self.types.a, self.dtype) != 0
         self.lanes, self.width, self.chunk = self.frame.lanes, schedule.tile.columns, schedule.tile.rows
         self.filters, self.channels, *self.taps = known_sizes(self.w.shape)
         self.depth = prod(self.taps) * self.channels
@@ -61,10 +64,11 @@ class _ConvolvedBytes:
         merges = self.op.ints("dilations")[-1] == 1 and self.x.strides[-2] == self.channels
         self.merged = self.taps[-1] if merges else 1
         self.outer_taps = (*self.taps[:-1], self.taps[-1] // self.merged)
-        self.vector_bytes = self.lanes * GROUP
-        self.line = -(-self.depth // self.vector_bytes) * self.vector_bytes
+        self.row_lanes = self.lanes * self.group
+        self.conversion = Conversion(self.dtype, self.types.a, self.row_lanes)
+        self.line = -(-self.depth // self.row_lanes) * self.row_lanes
         self.tile = f.alloca("i32", self.chunk * self.width)
-        self.rows = f.alloca("i8", self.chunk * self.line + self.vector_bytes) if schedule.packs_rows else None
+        self.rows = f.alloca(self.element, self.chunk * self.line + self.row_lanes) if schedule.packs_rows else None
         self.pixels: Dim = product(self.op.result.shape[:-1])
 
     # Units
@@ -103,18 +107,19 @@ class _ConvolvedBytes:
             a, stride = self.rows, self.line
             f.if_(is_new, lambda: self._unroll_chunk(first, count))
         steps = panel_steps(self.depth, f, self.frame.target)
-        panel_bytes = f.mul(f.add(steps, int(self.flips)), self.width * GROUP)
+        panel_bytes = f.mul(f.add(steps, int(self.flips)), self.width * self.group)
         b = f.gep(self._base(self.w), f.mul(panel, panel_bytes))
 
         def block(k: Int) -> None:
-            depth = f.smin(f.sub(steps, k), self.schedule.tile.depth // GROUP)
-            columns = f.gep(b, f.mul(k, self.width * GROUP))
-            product = Product(f.gep(a, f.mul(k, GROUP)), stride, GROUP, columns, self.tile, depth)
+            depth = f.smin(f.sub(steps, k), self.schedule.tile.depth // self.group)
+            columns = f.gep(b, f.mul(k, self.width * self.group))
+            rows = f.gep(a, f.mul(k, self.group), self.element)
+            product = Product(rows, stride, self.group, columns, self.tile, depth)
             accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
             multiply_bytes(f, product, count, accumulate, self.types, self._shape, self.frame.target)
 
-        f.loop(0, steps, self.schedule.tile.depth // GROUP, block)
-        sums = f.gep(b, f.mul(steps, self.width * GROUP)) if self.flips else None
+        f.loop(0, steps, self.schedule.tile.depth // self.group, block)
+        sums = f.gep(b, f.mul(steps, self.width * self.group)) if self.flips else None
         f.loop(0, count, 1, lambda row: self._finish_row(f.add(first, row), row, f.mul(panel, self.width), sums))
 
     def _base(self, view: View) -> Reg:
@@ -138,7 +143,7 @@ class _ConvolvedBytes:
         steps, lows = self.op.ints("strides"), self.op.dims("low")
         starts = [f.sub(f.mul(p, step), frame.size(low)) for p, step, low in zip(positions, steps, lows, strict=True)]
         offset = f.mul(image, frame.size(self.x.strides[0]))
-        pixel = _Pixel(f.gep(self.rows, f.mul(row, self.line)), offset, tuple(starts))
+        pixel = _Pixel(f.gep(self.rows, f.mul(row, self.line), self.element), offset, tuple(starts))
         f.loop(0, prod(self.outer_taps), 1, lambda tap: self._unroll_tap(pixel, tap))
 
     def _unroll_tap(self, pixel: _Pixel, tap: Int) -> None:
@@ -151,7 +156,7 @@ class _ConvolvedBytes:
         offset = pixel.image
         for p, stride in zip(positions, self.x.strides[1:-1], strict=True):
             offset = f.add(offset, f.mul(p, frame.size(stride)))
-        room = f.gep(pixel.row, f.mul(tap, self.merged * self.channels))
+        room = f.gep(pixel.row, f.mul(tap, self.merged * self.channels), self.element)
         if set(self.op.dims("low")) | set(self.op.dims("high")) <= {0}:
             self._copy(offset, room)
             return
@@ -171,40 +176,40 @@ class _ConvolvedBytes:
 
     def _fill(self, room: Reg) -> None:
         """Zeros for all of what is merged; what lies behind is written later."""
-        f, vector = self.frame.f, vector_type("i8", self.vector_bytes)
+        f, vector = self.frame.f, vector_type(self.element, self.row_lanes)
         zero = f.constant(vector, FLIPPED_ZERO if self.flips else 0)
-        f.loop(0, self.merged * self.channels, self.vector_bytes, lambda at: f.store(zero, f.gep(room, at)))
+        store = partial(self._store, zero, room)
+        f.loop(0, self.merged * self.channels, self.row_lanes, store)
 
     def _copy(self, offset: Int, room: Reg) -> None:
         """All of what is merged; what lies behind is written later."""
         f, length = self.frame.f, self.merged * self.channels
-        source, vector = self._source(offset), vector_type("i8", self.vector_bytes)
-        whole = length // self.vector_bytes * self.vector_bytes
-        f.loop(
-            0,
-            whole,
-            self.vector_bytes,
-            lambda at: f.store(self._flipped(f.load(vector, f.gep(source, at))), f.gep(room, at)),
-        )
+        source, vector = self._source(offset), self.conversion.vector
+        whole = length // self.row_lanes * self.row_lanes
+
+        def copy(at: Int) -> None:
+            self._store(self.conversion.convert(f.load(vector, f.gep(source, at)), f), room, at)
+
+        f.loop(0, whole, self.row_lanes, copy)
         if whole < length:
-            mask, zero = f.tail_mask(self.vector_bytes, length - whole), f.constant(vector, 0)
+            mask, zero = f.tail_mask(self.row_lanes, length - whole), f.constant(vector, 0)
             rest = f.masked_load(vector, f.gep(source, whole), mask, passthru=zero)
-            f.store(self._flipped(rest), f.gep(room, whole))
+            self._store(self.conversion.convert(rest, f), room, whole)
 
     def _copy_part(self, offset: Int, room: Reg, begin: Int, end: Int) -> None:
         """The taps of what is merged from `begin` to `end`, which lie inside of the image."""
-        f, vector = self.frame.f, vector_type("i8", self.vector_bytes)
+        f, vector = self.frame.f, self.conversion.vector
         zero, length = f.constant(vector, 0), f.mul(end, self.channels)
 
         def copy(at: Int) -> None:
-            mask = f.tail_mask(self.vector_bytes, f.sub(length, at))
+            mask = f.tail_mask(self.row_lanes, f.sub(length, at))
             x = f.masked_load(vector, self._source(f.add(offset, at)), mask, passthru=zero)
-            f.masked_store(self._flipped(x), f.gep(room, at), mask)
+            f.masked_store(self.conversion.convert(x, f), f.gep(room, at, self.element), mask)
 
-        f.loop(f.mul(begin, self.channels), length, self.vector_bytes, copy)
+        f.loop(f.mul(begin, self.channels), length, self.row_lanes, copy)
 
-    def _flipped(self, x: Reg) -> Reg:
-        return self.frame.f.xor(x, FLIPPED_ZERO) if self.flips else x
+    def _store(self, x: Reg, room: Reg, at: Int) -> None:
+        self.frame.f.store(x, self.frame.f.gep(room, at, self.element))
 
     # The way to the result
 

@@ -1,6 +1,6 @@
-"""Rows of bytes against a panel of them, by tiles where there are such registers, else by vectors."""
+"""Rows against a panel of bytes, by tiles where there are such registers, else by vectors."""
 
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, multiplied_type
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, has_dots, multiplied_type
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     LibraryFunction,
     MicroKernel,
@@ -15,12 +15,17 @@ from onnxc.compiler.codegen_host.llvm_values import Int
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
 
-__all__ = ["byte_library", "multiply_bytes", "panel_steps", "row_type", "whole_steps"]
+__all__ = ["byte_library", "group_size", "multiply_bytes", "panel_steps", "row_type", "whole_steps"]
 
 
 def row_type(own: DType, other: DType, target: Target) -> DType:
     """The type in which rows of `own` type are multiplied with a panel of `other`."""
-    return own if has_tiles(target) else multiplied_type(own, other, target)
+    return own if has_tiles(target) else multiplied_type(other, target)
+
+
+def group_size(target: Target) -> int:
+    """How many neighbours along k are multiplied at once, and lie side by side in a panel."""
+    return GROUP if has_tiles(target) or has_dots(target) else PAIR
 
 
 def whole_steps(target: Target) -> int:
@@ -56,5 +61,5 @@ def byte_library(types: ProductTypes, shape: tuple[int, int, int], target: Targe
 
 def panel_steps(depth: Int, f: FunctionBuilder, target: Target) -> Int:
     """How many groups along k a panel has."""
-    whole = whole_steps(target) * GROUP
+    whole = whole_steps(target) * group_size(target)
     return f.mul(f.udiv(f.add(depth, whole - 1), whole), whole_steps(target))

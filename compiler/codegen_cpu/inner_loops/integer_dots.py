@@ -1,20 +1,23 @@
-"""Products of four neighbours along k, of 8 bits each, added up in a lane of 32: one instruction, or a few.
+"""Products of bytes that lie side by side along k, added up in a lane of 32: one instruction, or a few.
 
-The instruction wants one operand without sign and the other with it. Operands that agree in their sign are made to
-differ: flipping the top bit of x adds 128 to it, or takes 128 from it, which changes its sums by 128 times those of the
-other operand. Without the instruction, even and odd neighbours are multiplied in 16 bits, whatever their signs are.
-No sum saturates.
+Four at once, where an instruction multiplies them: it wants one operand without sign and the other with it. Operands
+that agree in their sign are made to differ: flipping the top bit of x adds 128 to it, or takes 128 from it, which
+changes its sums by 128 times those of the other operand. Elsewhere two at once, in 16 bits, whatever their signs are:
+rows are widened when they are packed, panels as they are read. No sum saturates.
 """
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
-from onnxc.compiler.ir.dtypes import I8, U8, DType
+from onnxc.compiler.ir.dtypes import I8, I16, U8, DType
 from onnxc.compiler.target import Target
 
-__all__ = ["FLIPPED_ZERO", "GROUP", "add_dots", "multiplied_type"]
+__all__ = ["FLIPPED_ZERO", "GROUP", "PAIR", "add_dots", "add_pairs", "has_dots", "multiplied_type"]
 
 GROUP = 4
-"""How many neighbours along k are multiplied at once."""
+"""How many neighbours along k are multiplied at once by one instruction."""
+
+PAIR = 2
+"""How many are in 16 bits."""
 
 FLIPPED_ZERO = 0x80
 """The bits that 0 has once its top bit is flipped."""
@@ -22,44 +25,36 @@ FLIPPED_ZERO = 0x80
 _MULTIPLY_PAIRS = {512: "llvm.x86.avx512.pmaddw.d.512", 256: "llvm.x86.avx2.pmadd.wd", 128: "llvm.x86.sse2.pmadd.wd"}
 
 
-def multiplied_type(own: DType, other: DType, target: Target) -> DType:
-    """The type in which elements of `own` type are multiplied with those of `other`, whose bits stay as they are."""
-    if not _has_dots(target):
-        return own
+def multiplied_type(other: DType, target: Target) -> DType:
+    """The type in which rows are multiplied with a panel of bytes of `other` type, which stay as they are."""
+    if not has_dots(target):
+        return I16
     return U8 if other == I8 else I8
 
 
-def _has_dots(target: Target) -> bool:
+def has_dots(target: Target) -> bool:
     """Whether one instruction multiplies and adds up groups in the vectors of a target."""
     return target.has("avx512vnni") or (target.vector_bits == 256 and target.has("avxvnni"))
 
 
 def add_dots(f: FunctionBuilder, x: Reg, y: Reg, total: Reg, dtypes: tuple[DType, DType], target: Target) -> Reg:
-    """`total` and in each lane of i32 the products of the four bytes of `x` and `y`, which are of `dtypes`."""
-    if _has_dots(target):
-        unsigned, signed = (x, y) if dtypes[0] == U8 else (y, x)
-        bytes_of = vector_type("i8", GROUP * total.lanes)
-        name = f"llvm.x86.avx512.vpdpbusd.{target.vector_bits}"
-        return f.intrinsic(
-            name, total.type, total, *(register(f.convert("bitcast", z, bytes_of)) for z in (unsigned, signed))
-        )
-    for odd in (False, True):
-        pairs = [_sixteen_bits(f, z, dtype, odd=odd) for z, dtype in zip((x, y), dtypes, strict=True)]
-        total = f.add(total, _multiply_pairs(f, pairs[0], pairs[1], total.type, target))
-    return total
+    """`total` and in each lane of i32 the products of the four bytes of `x` and `y`, of which one has a sign."""
+    unsigned, signed = (x, y) if dtypes[0] == U8 else (y, x)
+    bytes_of = vector_type("i8", GROUP * total.lanes)
+    name = f"llvm.x86.avx512.vpdpbusd.{target.vector_bits}"
+    return f.intrinsic(
+        name, total.type, total, *(register(f.convert("bitcast", z, bytes_of)) for z in (unsigned, signed))
+    )
 
 
-def _sixteen_bits(f: FunctionBuilder, x: Reg, dtype: DType, *, odd: bool) -> Reg:
-    """The even or the odd bytes of each lane, widened where they are."""
-    halves = register(f.convert("bitcast", x, vector_type("i16", 2 * x.lanes)))
-    high = halves if odd else f.shl(halves, 8)
-    return f.ashr(high, 8) if dtype.is_signed else f.lshr(high, 8)
+def add_pairs(f: FunctionBuilder, x: Reg, y: Reg, total: Reg, target: Target) -> Reg:
+    """`total` and in each lane of i32 the products of the two elements of i16 of `x` and `y`.
 
-
-def _multiply_pairs(f: FunctionBuilder, x: Reg, y: Reg, wanted: str, target: Target) -> Reg:
-    """In each lane of 32 bits the sum of two products of 16."""
+    Each is added by itself: sums of several products, which LLVM would make first, want more registers than there are.
+    """
     if target.arch == "x86_64":
-        return f.intrinsic(_MULTIPLY_PAIRS[target.vector_bits], wanted, x, y)
-    x, y = (register(f.convert("bitcast", z, wanted)) for z in (x, y))
-    low = register(f.mul(f.ashr(f.shl(x, 16), 16), f.ashr(f.shl(y, 16), 16)))
-    return f.add(low, f.mul(f.ashr(x, 16), f.ashr(y, 16)))
+        products = f.intrinsic(_MULTIPLY_PAIRS[target.vector_bits], total.type, x, y)
+        return f.held(register(f.add(total, products)), "v")
+    x, y = (register(f.convert("bitcast", z, total.type)) for z in (x, y))
+    low = f.mul(f.ashr(f.shl(x, 16), 16), f.ashr(f.shl(y, 16), 16))
+    return register(f.add(total, f.add(low, f.mul(f.ashr(x, 16), f.ashr(y, 16)))))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Copied, read_strided, steps_of, turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
@@ -10,17 +9,17 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_t
 __all__ = ["pack_groups"]
 
 
-def pack_groups(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int) -> None:
-    """packed[step][j][i] = element (GROUP * step + i, j), with zeros where there is none.
+def pack_groups(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
+    """packed[step][j][i] = element (group * step + i, j), with zeros where there is none; a group has 2 or 4.
 
     The panel has so many `vectors`, each of `lanes` groups.
     """
     k_stride, n_stride = copied.strides
     pack = _pack_dense_columns if k_stride == 1 and n_stride != 1 else _pack_rows
-    pack(f, copied, vectors, lanes)
+    pack(f, copied, vectors, lanes, group)
 
 
-def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int) -> None:
+def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
     """Rows of neighbouring columns, of which a group is interleaved in registers."""
     (k_stride, n_stride), (depth, left), width = copied.strides, copied.sizes, vectors * lanes
     steps = steps_of(f, n_stride, lanes)
@@ -31,41 +30,43 @@ def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int) -> 
         address = f.gep(copied.source, f.add(f.mul(k, k_stride), f.mul(n_stride, column * lanes)))
         return read_strided(f, vector_type("i8", lanes), address, steps, mask)
 
-    def group(k: Int) -> None:
+    def step(k: Int) -> None:
         for column in range(vectors):
-            rows = [read(f.add(k, offset), column) for offset in range(GROUP)]
-            address = f.gep(copied.packed, f.add(f.mul(k, width), column * lanes * GROUP))
+            rows = [read(f.add(k, offset), column) for offset in range(group)]
+            address = f.gep(copied.packed, f.add(f.mul(k, width), column * lanes * group))
             f.store(_interleaved(f, rows), address, align=64)
 
-    f.loop(0, depth, GROUP, group)
+    f.loop(0, depth, group, step)
 
 
 def _interleaved(f: FunctionBuilder, rows: Sequence[Reg]) -> Reg:
-    """The lanes of four vectors side by side."""
+    """The lanes of two or four vectors side by side."""
     lanes = rows[0].lanes
     pairs = [lane + lanes * other for lane in range(lanes) for other in range(2)]
+    if len(rows) == 2:
+        return f.shuffle(rows[0], rows[1], pairs)
     low, high = f.shuffle(rows[0], rows[1], pairs), f.shuffle(rows[2], rows[3], pairs)
     fours = [2 * (lane + lanes * half) + byte for lane in range(lanes) for half in range(2) for byte in range(2)]
     return f.shuffle(low, high, fours)
 
 
-def _pack_dense_columns(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int) -> None:
+def _pack_dense_columns(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
     """Columns that are dense along k: squares of groups, `lanes` by `lanes`, are turned in registers."""
     (_, n_stride), (depth, left), width = copied.strides, copied.sizes, vectors * lanes
-    bytes_type, type = vector_type("i8", lanes * GROUP), vector_type("i32", lanes)
+    bytes_type, type = vector_type("i8", lanes * group), vector_type(f"i{8 * group}", lanes)
     zero = f.constant(bytes_type, 0)
 
     def square(k: Int, column: int) -> None:
-        inside = f.tail_mask(lanes * GROUP, f.sub(depth, k))
+        inside = f.tail_mask(lanes * group, f.sub(depth, k))
         rows: list[Reg] = []
         for lane in range(column * lanes, (column + 1) * lanes):
-            mask = f.and_(inside, f.splat(f.icmp("slt", lane, left), lanes * GROUP))
+            mask = f.and_(inside, f.splat(f.icmp("slt", lane, left), lanes * group))
             address = f.gep(copied.source, f.add(f.mul(n_stride, lane), k))
             rows.append(register(f.convert("bitcast", f.masked_load(bytes_type, address, mask, passthru=zero), type)))
         for lane, turned in enumerate(turn_square(f, rows)):
-            first = f.add(k, lane * GROUP)
-            address = f.gep(copied.packed, f.add(f.mul(first, width), column * lanes * GROUP))
+            first = f.add(k, lane * group)
+            address = f.gep(copied.packed, f.add(f.mul(first, width), column * lanes * group))
             f.masked_store(turned, address, f.splat(f.icmp("slt", first, depth), lanes), align=64)
 
     for column in range(vectors):
-        f.loop(0, depth, lanes * GROUP, lambda k, column=column: square(k, column))
+        f.loop(0, depth, lanes * group, lambda k, column=column: square(k, column))

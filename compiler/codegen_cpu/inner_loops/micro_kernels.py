@@ -12,9 +12,9 @@ from typing import Protocol
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import add_dots
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, add_dots, add_pairs
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
@@ -156,7 +156,7 @@ class Instructions:
     add_product: Callable[[FunctionBuilder, Reg, Reg, Reg], Reg]
 
 
-def _elements(types: ProductTypes) -> Instructions:
+def _elements(types: ProductTypes, target: Target) -> Instructions:
     """Both widened as they are read, a lane for each."""
 
     def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
@@ -180,6 +180,23 @@ def _groups_of_bytes(types: ProductTypes, target: Target) -> Instructions:
 
     dtypes = (types.a, types.panel)
     return Instructions(spread, read, lambda f, x, y, total: add_dots(f, x, y, total, dtypes, target))
+
+
+def _pairs_of_words(types: ProductTypes, target: Target) -> Instructions:
+    """Pairs of i16 of A, and of bytes of a panel that are widened as they are read, a lane of 32 bits for each."""
+
+    def spread(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        return register(f.convert("bitcast", f.splat(f.load("i32", address), lanes), vector_type("i16", PAIR * lanes)))
+
+    def read(f: FunctionBuilder, address: Reg, lanes: int) -> Reg:
+        x = f.load(vector_type("i8", PAIR * lanes), address, align=PAIR * lanes)
+        return emit_cast(x, types.panel, types.a, f)
+
+    return Instructions(spread, read, lambda f, x, y, total: add_pairs(f, x, y, total, target))
+
+
+_INSTRUCTIONS = {1: _elements, PAIR: _pairs_of_words, GROUP: _groups_of_bytes}
+"""By how many neighbours along k are multiplied at once."""
 
 
 def add_product(f: FunctionBuilder, x: Reg, y: Reg, total: Reg) -> Reg:
@@ -208,7 +225,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
     """
     types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
     element, lanes = register_type(types.sums), types.lanes(target)
-    instructions = _elements(types) if types.group == 1 else _groups_of_bytes(types, target)
+    instructions = _INSTRUCTIONS[types.group](types, target)
     parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
     parameters += ", ptr ahead"
     f = library_function(kernel.name, parameters)
@@ -262,7 +279,7 @@ def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
 
         return f.loop_in_steps(depth, WRITTEN_STEPS, partial(step, read_row), start)
 
-    if rows > MOST_POINTERS or not types.sums.is_float:
+    if rows > MOST_POINTERS or (types.group == 1 and not types.sums.is_float):
         totals = by_strides()
     else:
         totals = f.if_(f.icmp("eq", k_stride, types.group), side_by_side, by_strides)

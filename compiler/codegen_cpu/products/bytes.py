@@ -11,12 +11,12 @@ from functools import partial
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import byte_library, multiply_bytes, panel_steps, whole_steps
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.integer_packing import pack_groups
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Product
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -43,7 +43,7 @@ class _Bytes:
 
     def __post_init__(self) -> None:
         schedule = self.frame.kernel.scheduled(ContractionSchedule)
-        self.types = byte_types(schedule, self.problem)
+        self.types = byte_types(schedule.arithmetic, self.problem.b.base.dtype)
         self.sum_element = register_type(self.types.sums)
         self.lanes = self.frame.lanes
         self.chunk_rows, self.width, self.block_depth = schedule.tile.rows, schedule.tile.columns, schedule.tile.depth
@@ -52,12 +52,13 @@ class _Bytes:
         self.register_rows = schedule.registers.rows
         self.is_packed = schedule.packing is not None
         self.packs_rows, self.keeps_rows = schedule.packs_rows, schedule.keeps_rows
-        self.flips = self.types.a != self.problem.a.base.dtype
+        self.group = self.types.group
+        self.flips = flipped_sums(self.types.a, self.problem.a.base.dtype) != 0
 
     @property
     def line_lanes(self) -> int:
         """How many elements of packed rows fill a vector."""
-        return self.lanes * GROUP
+        return self.lanes * self.group
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
@@ -90,7 +91,7 @@ class _Bytes:
         """Memory on the stack for the sums of a unit, and for what is packed on the way."""
         f, depth = self.frame.f, self._scratch_depth()
         self.tile = f.alloca(self.sum_element, rows * self.width)
-        whole = whole_steps(self.frame.target) * GROUP
+        whole = whole_steps(self.frame.target) * self.group
         panel_elements = -(-depth // whole) * whole * self.width
         self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), panel_elements)
         if self.flips and not self.is_packed:
@@ -102,8 +103,8 @@ class _Bytes:
     def _reserve_flipped_sums(self) -> None:
         """Memory for what a row of zeros comes to whose top bits are flipped, in panels packed on the way."""
         f = self.frame.f
-        self.zeros, self.flipped_sums = f.alloca("i8", GROUP), f.alloca(self.sum_element, self.width)
-        f.store(f.constant(vector_type("i8", GROUP), FLIPPED_ZERO), self.zeros)
+        self.zeros, self.flipped_sums = f.alloca("i8", self.group), f.alloca(self.sum_element, self.width)
+        f.store(f.constant(vector_type("i8", self.group), FLIPPED_ZERO), self.zeros)
 
     def _scratch_depth(self) -> int:
         depth = self.problem.depth
@@ -149,8 +150,8 @@ class _Bytes:
                 ordinal = f.add(f.mul(ordinal, frame.size(problem.sizes[letter])), outer[letter])
         ordinal = f.add(f.mul(ordinal, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
-        length = f.mul(panel_steps(frame.size(problem.depth), f, frame.target), self.width * GROUP)
-        offset = f.mul(ordinal, f.add(length, self.width * GROUP if self.flips else 0))
+        length = f.mul(panel_steps(frame.size(problem.depth), f, frame.target), self.width * self.group)
+        offset = f.mul(ordinal, f.add(length, self.width * self.group if self.flips else 0))
         base, element = frame.inputs[parameters.index(problem.b.base)], memory_type(problem.b.base.dtype)
         if self.flips:
             self.flipped_sums = f.gep(base, f.add(offset, length), element)
@@ -164,7 +165,7 @@ class _Bytes:
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
         multiplied = (accumulate, self.types, self._shape, frame.target)
         # Packed panels, and the blocks of each, lie in the order in which they are read.
-        step = self.width * GROUP
+        step = self.width * self.group
         ahead = f.gep(panel, f.mul(self._steps(count), step), memory_type(self.types.panel)) if self.is_packed else None
         multiply_bytes(f, replace(self._product(a, panel, k, count, rows), ahead=ahead), rows, *multiplied)
         if self.flips and not self.is_packed:
@@ -174,7 +175,7 @@ class _Bytes:
     def _steps(self, count: Int) -> Int:
         """How many steps along k so many elements are."""
         f = self.frame.f
-        return f.udiv(f.add(count, GROUP - 1), GROUP)
+        return f.udiv(f.add(count, self.group - 1), self.group)
 
     def _panel_block(self, b: Reg, k: Int, count: Int, first_column: Int) -> Reg:
         """A block of the panel: part of the packed one, or packed here.
@@ -189,7 +190,7 @@ class _Bytes:
         strides = (k_stride, frame.size(problem.b_strides[problem.n]))
         left = f.sub(frame.size(problem.columns), first_column)
         start = f.gep(b, f.mul(k, k_stride), memory_type(source))
-        pack_groups(f, Copied(start, self.panel, strides, (count, left)), self.vectors, self.lanes)
+        pack_groups(f, Copied(start, self.panel, strides, (count, left)), self.vectors, self.lanes, self.group)
         return self.panel
 
     def _product(self, a: Reg, panel: Reg, k: Int, count: Int, rows: Int) -> Product:
@@ -198,12 +199,13 @@ class _Bytes:
         row_stride, k_stride = (frame.size(problem.a_stride(group)) for group in (problem.m, problem.k))
         steps = self._steps(count)
         if self.rows is not None and self.keeps_rows:
-            return Product(f.gep(self.rows, k), self.line_length, GROUP, panel, self.tile, steps)
+            packed = f.gep(self.rows, k, memory_type(self.types.a))
+            return Product(packed, self.line_length, self.group, panel, self.tile, steps)
         a = f.gep(a, f.mul(k, k_stride))
         if self.rows is None:
-            return Product(a, row_stride, f.mul(k_stride, GROUP), panel, self.tile, steps)
+            return Product(a, row_stride, f.mul(k_stride, self.group), panel, self.tile, steps)
         self._pack_rows(a, rows, count)
-        return Product(self.rows, self.line_length, GROUP, panel, self.tile, steps)
+        return Product(self.rows, self.line_length, self.group, panel, self.tile, steps)
 
     def _pack_rows(self, a: Reg, rows: Int, count: Int) -> None:
         """Copies so many elements of each row, in whole groups."""

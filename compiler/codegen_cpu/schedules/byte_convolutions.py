@@ -2,9 +2,9 @@
 
 from math import prod
 
-from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import row_type, whole_steps
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
-from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_vectors
+from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import group_size, row_type, whole_steps
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP
+from onnxc.compiler.codegen_cpu.schedules.byte_products import MOST_PACKED_BYTES, byte_vectors, flipped_sums
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import product
@@ -24,9 +24,6 @@ CHUNK_PIXELS = 96
 
 BLOCK_DEPTH = 2048
 """How much of a window is multiplied before the next panel block is read: 128 KiB, in the second-level cache."""
-
-MOST_PACKED_BYTES = 1 << 19
-"""The most that the windows of a chunk take on the stack, in the second-level cache beside a panel."""
 
 MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
 """So many products of bytes are surely exact in a sum of f32."""
@@ -58,9 +55,11 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
     depth, lanes = prod(window), target.vector_bits // I32.bits
     vectors = byte_vectors(filters, lanes, target)
     rows, whole = row_type(x.base.dtype, w.base.dtype, target), whole_steps(target)
-    flips, width = rows != x.base.dtype, vectors * lanes
-    unrolls = flips or not _reads_pixels(op, x, whole)
-    pixels = max(register_rows(vectors, target), min(CHUNK_PIXELS, MOST_PACKED_BYTES // depth))
+    width, group = vectors * lanes, group_size(target)
+    unrolls = rows != x.base.dtype or not _reads_pixels(op, x, group * whole)
+    room = MOST_PACKED_BYTES[target.vector_registers] // rows.itemsize
+    pixels = max(register_rows(vectors, target), min(CHUNK_PIXELS, room // depth))
+    panels = _packed_filters(known_sizes(w.shape), width, flipped_sums(rows, x.base.dtype), (group, whole))
     return ConvolutionSchedule(
         algorithm="bytes",
         tile=Tile(pixels, width, BLOCK_DEPTH),
@@ -68,7 +67,7 @@ def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> Convolut
         registers=Tile(register_rows(vectors, target), width),
         packs_rows=unrolls,
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
-        packing=Packing(parameter, _packed_filters(known_sizes(w.shape), width, _sums_by(rows) if flips else 0, whole)),
+        packing=Packing(parameter, panels),
         why="windows are unrolled into rows of bytes" if unrolls else "pixels are rows",
     )
 
@@ -86,21 +85,18 @@ def _is_exact_depthwise(op: Op) -> bool:
 
 
 def _reads_pixels(op: Op, x: View, whole: int) -> bool:
-    """Whether the pixels of the image are the rows of the product as they lie."""
+    """Whether the pixels of the image are the rows of the product as they lie, of `whole` elements or a multiple."""
     taps, channels = op.operands[1].shape[2:], op.operands[1].shape[1]
     padding = {*op.dims("low"), *op.dims("high")}
     is_pointwise = {*taps, *op.ints("strides")} == {1} and padding == {0}
-    return is_pointwise and is_dense(x) and isinstance(channels, int) and channels % (GROUP * whole) == 0
+    return is_pointwise and is_dense(x) and isinstance(channels, int) and channels % whole == 0
 
 
-def _sums_by(rows: object) -> int:
-    return FLIPPED_ZERO if rows == U8 else -FLIPPED_ZERO
-
-
-def _packed_filters(sizes: tuple[int, ...], width: int, sums_by: int, whole: int) -> PermutedPanels:
-    """Filters [o, i, *taps] in panels, of which each sums its channels innermost."""
+def _packed_filters(sizes: tuple[int, ...], width: int, sums_by: int, steps: tuple[int, int]) -> PermutedPanels:
+    """Filters [o, i, *taps] in panels, of which each sums its channels innermost; steps: a group, and whole steps."""
     filters, channels, *taps = sizes
     depth = channels * prod(taps)
     turned = Permuted((0, *range(2, len(sizes)), 1), sizes)
-    panels = PackedPanels(width, depth, filters, 1, depth, group=GROUP, sums_by=sums_by, whole=whole)
+    group, whole = steps
+    panels = PackedPanels(width, depth, filters, 1, depth, group=group, sums_by=sums_by, whole=whole)
     return PermutedPanels(turned, panels)

@@ -1,13 +1,13 @@
 """Contractions of bytes on a CPU: which these are, how wide their panels are, and what is packed on the way."""
 
-from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import row_type, whole_steps
-from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP
+from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import group_size, row_type, whole_steps
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO, GROUP, PAIR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import has_tiles
 from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import I8, I32, U8
+from onnxc.compiler.ir.dtypes import I8, I16, I32, U8, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import KernelProblem
@@ -16,13 +16,14 @@ from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["byte_schedule", "byte_types", "byte_vectors", "is_of_bytes", "reads_bytes"]
+__all__ = ["byte_schedule", "byte_types", "byte_vectors", "flipped_sums", "is_of_bytes", "reads_bytes"]
 
 CHUNK_ROWS = 256
 """The most rows of A against one panel, which then comes from far memory once for all of them."""
 
-MOST_PACKED_BYTES = 1 << 19
-"""The most that rows take that are packed for all panels: in the second-level cache, beside a panel."""
+MOST_PACKED_BYTES = {32: 1 << 19, 16: 1 << 18}
+"""The most that rows take that are packed for all panels, for 32 and for 16 vector registers: in the second-level
+cache, beside a panel."""
 
 LEAST_ROWS = 32
 """Chunks are of so many rows, which tile registers multiply at once, or of a multiple of it."""
@@ -65,11 +66,11 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
     rows = row_type(own, gemm.b.base.dtype, target)
     parameter = problem.block.parameters.index(gemm.b.base)
     is_constant, width = has_constant_panels(problem, gemm), vectors * lanes
-    sums_by = 0 if rows == own else -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
-    whole = whole_steps(target)
-    panels = constant_panels(gemm, width, group=GROUP, sums_by=sums_by, whole=whole) if is_constant else None
-    packs = rows != own or not _reads_groups(gemm, whole) or (has_tiles(target) and gemm.columns != width)
-    chunk = _chunk_rows(gemm, packs)
+    group, whole = group_size(target), whole_steps(target)
+    shape = {"group": group, "sums_by": flipped_sums(rows, own), "whole": whole}
+    panels = constant_panels(gemm, width, **shape) if is_constant else None
+    is_read = rows == own and _reads_groups(gemm, group * whole) and not (has_tiles(target) and gemm.columns != width)
+    chunk = _chunk_rows(gemm, None if is_read else rows, target)
     return ContractionSchedule(
         algorithm="bytes",
         tile=Tile(chunk or ROWS_BESIDE, width, BLOCK_DEPTH if is_constant else PACK_DEPTH),
@@ -77,27 +78,38 @@ def byte_schedule(problem: KernelProblem, target: Target) -> ContractionSchedule
         registers=Tile(register_rows(vectors, target), width),
         workers=Threads(lanes, GROUP * GRAIN_PRODUCTS),
         left=gemm.left,
-        packs_rows=packs,
-        keeps_rows=packs and chunk is not None,
+        packs_rows=not is_read,
+        keeps_rows=not is_read and chunk is not None,
         packs_columns=not is_constant,
         packing=None if panels is None else Packing(parameter, panels),
         why=f"B is packed {'when it is compiled' if is_constant else 'on the way'}",
     )
 
 
-def byte_types(schedule: ContractionSchedule, gemm: Problem) -> ProductTypes:
-    """What the micro-kernels of a schedule multiply."""
-    rows = U8 if schedule.arithmetic.operands == str(U8) else I8
-    return ProductTypes(rows, gemm.b.base.dtype, I32, GROUP)
+def byte_types(arithmetic: Arithmetic, panel: DType) -> ProductTypes:
+    """What the micro-kernels of a schedule multiply, with a panel of bytes of that type."""
+    rows = next(dtype for dtype in (I8, U8, I16) if arithmetic.operands == str(dtype))
+    return ProductTypes(rows, panel, I32, PAIR if rows == I16 else GROUP)
 
 
-def _chunk_rows(gemm: Problem, packs: bool) -> int | None:
-    """The rows of a chunk, all chunks of about one size; None where no whole rows of so many can be packed."""
+def flipped_sums(rows: DType, own: DType) -> int:
+    """What the sums of a column are multiplied by for rows of `own` type whose top bits are flipped; 0 for others."""
+    if rows in (own, I16):
+        return 0
+    return -FLIPPED_ZERO if rows == I8 else FLIPPED_ZERO
+
+
+def _chunk_rows(gemm: Problem, packed: DType | None, target: Target) -> int | None:
+    """The rows of a chunk, all chunks of about one size; None where no whole rows of so many can be packed.
+
+    packed: the type that they are packed in, None where they are read in place.
+    """
     most = CHUNK_ROWS
-    if packs:
-        if not isinstance(gemm.depth, int) or gemm.depth * LEAST_ROWS > MOST_PACKED_BYTES:
+    if packed is not None:
+        room = MOST_PACKED_BYTES[target.vector_registers] // packed.itemsize
+        if not isinstance(gemm.depth, int) or gemm.depth * LEAST_ROWS > room:
             return None
-        most = min(CHUNK_ROWS, MOST_PACKED_BYTES // max(gemm.depth, 1) // LEAST_ROWS * LEAST_ROWS)
+        most = min(CHUNK_ROWS, room // max(gemm.depth, 1) // LEAST_ROWS * LEAST_ROWS)
     if not isinstance(gemm.rows, int):
         return most
     chunks = max(1, -(-gemm.rows // most))
@@ -111,6 +123,6 @@ def byte_vectors(columns: Dim, lanes: int, target: Target) -> int:
 
 
 def _reads_groups(gemm: Problem, whole: int) -> bool:
-    """Whether rows are whole steps side by side, so that they are read in place."""
-    is_whole = isinstance(gemm.depth, int) and gemm.depth % (GROUP * whole) == 0
+    """Whether rows are `whole` elements side by side, or a multiple of them, so that they are read in place."""
+    is_whole = isinstance(gemm.depth, int) and gemm.depth % whole == 0
     return is_whole and gemm.a_stride(gemm.k) == 1
