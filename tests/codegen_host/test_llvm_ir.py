@@ -366,6 +366,30 @@ def test_a_loop_that_runs_at_least_once_tests_at_its_end() -> None:
     assert native(["i64"], body, "i64")(10) == 45
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 11])
+def test_rounds_that_are_written_out_and_those_left_over_are_all_rounds(count: int, rounds: int) -> None:
+    def body(f: FunctionBuilder, n: Int) -> Reg:
+        def step(i: Int, place: int, total: Int) -> Sequence[Int]:
+            return [f.add(f.mul(total, 3), f.add(f.mul(i, 10), place))]
+
+        return f.loop_in_steps(n, rounds, step, [1])[0]
+
+    expected = 1
+    for i in range(count):
+        expected = 3 * expected + 10 * i + (i % rounds if i < count // rounds * rounds else 0)
+    assert native(["i64"], body, "i64")(count) == expected
+    assert native([], lambda f: body(f, count), "i64")() == expected
+
+
+def test_what_is_held_in_a_register_is_not_computed_again() -> None:
+    def body(f: FunctionBuilder, x: Reg) -> Reg:
+        return f.sub(f.held(f.add(x, 5)), x)
+
+    assert native(["i64"], body, "i64")(2**63) == 5
+    assert 'asm ""' in module(write("f", [("i64", "x")], body, "i64"))
+
+
 def test_unrolled_loops_have_no_branch() -> None:
     def body(f: FunctionBuilder, x: Reg) -> Reg:
         return f.loop(0, 4, 1, lambda i, total: [f.add(total, f.mul(x, i))], [0], unroll=True)[0]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import PointerKernel
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -14,7 +15,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.target import Target
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, sample
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 
@@ -135,15 +136,20 @@ def test_element_types(dtype: DType) -> None:
             native.check(_whole(dtype, *sizes_of(shape, {"N": count})))
 
 
-@pytest.mark.parametrize(("filters", "is_constant", "pixels"), [(192, True, 48), (640, True, 96), (192, False, 96)])
-def test_threads_share_few_panels_by_their_pixels(filters: int, is_constant: bool, pixels: int) -> None:
+@pytest.mark.parametrize(("filters", "is_constant", "pixels"), [(3, True, 48), (10, True, 96), (3, False, 96)])
+@pytest.mark.parametrize(("target", "width"), [("cpu:x86-64-v4", 64), ("cpu:x86-64-v3", 16)])
+def test_threads_share_few_panels_by_their_pixels(
+    filters: int, is_constant: bool, pixels: int, target: str, width: int
+) -> None:
+    filters *= width
     case = Convolution("rows", (N, 40, 7, 7), (filters, 40, 1, 1), ONES, NONE, NONE, ONES)
     types, w = [TensorType(F32, dims) for dims in (case.shape(last=True), case.w)], _whole(F32, *case.w)
     if is_constant:
         function = make(types[:1], lambda ir, x: case.build(ir, x, ir.constant(w), last=True))
     else:
         function = make(types, lambda ir, x, w: case.build(ir, x, w, last=True))
-    assert Native(function).plan.kernels[-1].scheduled(ConvolutionSchedule).tile.rows == pixels
+    schedule = Native(function, parse_target(target)).plan.kernels[-1].scheduled(ConvolutionSchedule)
+    assert (schedule.tile.rows, schedule.tile.columns) == (pixels, width)
 
 
 def test_filters_may_be_inputs() -> None:
@@ -259,9 +265,11 @@ def test_filters_of_one_number(is_constant: bool, groups: int) -> None:
     Native(make(types, build), HOST).check(*arrays, bound=2e-5)
 
 
-def test_each_product_asks_for_one_vector_of_the_panel_that_is_read_next() -> None:
-    text = PointerKernel("float", 6, 4).write(HOST).text()
-    assert text.count("call void @llvm.prefetch.p0(") == 1
+@pytest.mark.parametrize(("target", "steps_of_line"), [("cpu:x86-64-v4", 1), ("cpu:x86-64-v3", 2)])
+def test_each_line_of_the_panel_that_is_read_next_is_asked_for_once(target: str, steps_of_line: int) -> None:
+    text = PointerKernel("float", 6, 2).write(parse_target(target)).text()
+    # The last one is for a step that is left over.
+    assert text.count("call void @llvm.prefetch.p0(") == WRITTEN_STEPS // steps_of_line + 1
     # For reading, into the second-level cache, as data.
     assert "i32 0, i32 3, i32 1)" not in text
     assert "i32 0, i32 2, i32 1)" in text

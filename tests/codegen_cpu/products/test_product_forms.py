@@ -89,7 +89,8 @@ def test_any_number_of_threads_gives_the_same_bits(
 
 
 def test_a_product_of_few_columns_has_units_for_threads() -> None:
-    native = Native(make(["f32[256, 600]"], lambda ir, x: ir.dot(x, ir.constant(sample(F32, 600, 64)), "mk,kn->mn")))
+    module = make(["f32[256, 600]"], lambda ir, x: ir.dot(x, ir.constant(sample(F32, 600, 64)), "mk,kn->mn"))
+    native = Native(module, parse_target("cpu:x86-64-v4"))
     assert native.plan.kernels[0].scheduled(ContractionSchedule).tile.rows < 128
 
 
