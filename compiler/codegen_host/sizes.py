@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, lower_bound, only_atom
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, at_least, lower_bound, only_atom
 
 # Sizes below it are exact as an i64, whatever an estimate of them lost: doubles keep the first 53 bits of every term.
 EXACT_BELOW = 2.0**62
@@ -64,6 +64,11 @@ def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Re
         return as_reg(f.convert("sitofp", symbols[atom], "double"))
     first, *others = (emit_estimate(argument, symbols, f) for argument in atom.arguments)
     match atom.function:
+        # LLVM makes a branch of a select behind a division, and looks through the whole function again for each.
+        case "floordiv" if at_least(atom.arguments[1], 1):
+            return f.fdiv(first, others[0])
+        case "mod" if at_least(atom.arguments[1], 1):
+            return others[0]
         case "floordiv":
             return f.select(f.fcmp("oeq", others[0], 0.0), 0.0, f.fdiv(first, others[0]))
         case "mod":
