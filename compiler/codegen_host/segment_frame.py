@@ -7,7 +7,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim, constant_of
 from onnxc.compiler.planning.kernel_plan import Buffer, Guard, Segment
 from onnxc.runtime.program import FRAME_ARENA, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS
 
@@ -33,7 +33,7 @@ class SegmentFrame:
             self.word(ordinal, "ptr") for ordinal in (FRAME_POOL, FRAME_WEIGHTS, FRAME_ARENA, FRAME_STATUS)
         )
         self.slots = segment.slots
-        self.starts: list[Int] = [0]
+        self.starts: list[tuple[Int, int]] = [(0, 0)]
         self.known: Known = {}
 
     def word(self, ordinal: int, type: str) -> Reg:
@@ -60,8 +60,10 @@ class SegmentFrame:
         """Where a slot starts in the arena, in bytes; to be asked for where every later use can see it."""
         assert buffer.kind == "slot", buffer
         while len(self.starts) <= buffer.index:
-            self.starts.append(self.f.add(self.starts[-1], self.size(self.slots[len(self.starts) - 1])))
-        return self.starts[buffer.index]
+            slot, (variable, constant) = self.slots[len(self.starts) - 1], self.starts[-1]
+            own = constant_of(slot)
+            self.starts.append((self.f.add(variable, self.size(slot - own)), constant + own))
+        return self.f.add(*self.starts[buffer.index])
 
     def holds(self, guard: Guard) -> Reg | None:
         """Whether the conditions of a variant hold; None where there are none."""
