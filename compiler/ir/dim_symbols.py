@@ -8,16 +8,7 @@ from onnxc.compiler.ir.dims import Apply, Dim, Size, sum_of
 
 def symbols_of(dim: Dim) -> frozenset[str]:
     """The names of the symbols in `dim`."""
-    if isinstance(dim, int):
-        return frozenset()
-    symbols: set[str] = set()
-    for monomial, _ in dim.terms:
-        for atom in monomial:
-            if isinstance(atom, str):
-                symbols.add(atom)
-            else:
-                symbols.update(*(symbols_of(argument) for argument in atom.arguments))
-    return frozenset(symbols)
+    return dim.symbols if isinstance(dim, Size) else frozenset()
 
 
 def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:

@@ -40,15 +40,36 @@ class SizeTooComplex(UnsupportedError):
     """A size would be longer than LARGEST_SIZE."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Apply:
     """An atom that is a function of dims: floordiv, mod, min, max or bcast."""
 
     function: str
     arguments: tuple[Dim, ...]
+    _hash: int = field(init=False, repr=False)
+    length: int = field(init=False, repr=False)
+    """How many symbols and functions it has, written out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.function, self.arguments)))
+        object.__setattr__(self, "length", 1 + sum(map(length_of, self.arguments)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Apply)
+            and self._hash == other._hash
+            and (self.function, self.arguments) == (other.function, other.arguments)
+        )
+
+    @cached_property
+    def _text(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
 
     def __str__(self) -> str:
-        return f"{self.function}({', '.join(str(argument) for argument in self.arguments)})"
+        return self._text
 
 
 Atom = str | Apply
@@ -71,7 +92,8 @@ class Size:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.terms))
-        length = sum(_length(atom) for monomial, _ in self.terms for atom in monomial)
+        atoms = [atom for monomial, _ in self.terms for atom in monomial]
+        length = sum(1 if isinstance(atom, str) else atom.length for atom in atoms)
         object.__setattr__(self, "length", length)
         _expect_short(length)
 
@@ -126,6 +148,14 @@ class Size:
         return mod(other, self)
 
     @cached_property
+    def symbols(self) -> frozenset[str]:
+        """The names of the symbols in it."""
+        atoms = {atom for monomial, _ in self.terms for atom in monomial}
+        inner = (argument for atom in atoms if isinstance(atom, Apply) for argument in atom.arguments)
+        direct = frozenset(atom for atom in atoms if isinstance(atom, str))
+        return direct.union(*(size.symbols for size in inner if isinstance(size, Size)))
+
+    @cached_property
     def _text(self) -> str:
         return render(self, _symbol_text)
 
@@ -142,19 +172,13 @@ def _expect_short(length: int) -> None:
         raise SizeTooComplex(f"{message} supported", code="size-too-complex")
 
 
-def _length(atom: Atom) -> int:
-    if isinstance(atom, str):
-        return 1
-    return 1 + sum(map(length_of, atom.arguments))
-
-
 def _collect(total: Mapping[Monomial, int]) -> Dim:
-    terms = sorted(((monomial, factor) for monomial, factor in total.items() if factor), key=lambda t: _order(t[0]))
+    terms = [(monomial, factor) for monomial, factor in total.items() if factor]
     if not terms:
         return 0
-    if len(terms) == 1 and terms[0][0] == ():
-        return terms[0][1]
-    return Size(tuple(terms))
+    if len(terms) == 1:
+        return Size(tuple(terms)) if terms[0][0] else terms[0][1]
+    return Size(tuple(sorted(terms, key=lambda term: _order(term[0]))))
 
 
 def length_of(dim: Dim) -> int:

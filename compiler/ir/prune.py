@@ -4,7 +4,6 @@ from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.module import Attribute, Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects
@@ -103,15 +102,10 @@ def used_symbols(op: Op) -> set[str]:
 
 def _attribute_symbols(value: Attribute) -> frozenset[str]:
     if isinstance(value, Size):
-        return _size_symbols(value)
+        return value.symbols
     if isinstance(value, tuple):
         return frozenset().union(*(_attribute_symbols(item) for item in value))
     return frozenset()
-
-
-@lru_cache(maxsize=4096)
-def _size_symbols(size: Size) -> frozenset[str]:
-    return symbols_of(size)
 
 
 @lru_cache(maxsize=4096)
