@@ -30,7 +30,7 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
         live.update([operand.producer for operand in pruned.operands])
         if binds_any:
             symbols |= used_symbols(pruned)
-    if len(kept) == len(block.ops) and not any(op.blocks for op in block.ops):
+    if len(kept) == len(block.ops) and all(pruned is op for op, pruned in kept):
         return block
     ops: list[Op] = []
     values: dict[Value, Value] = {}
@@ -67,7 +67,7 @@ def _scopes(block: Block, known: Set[str]) -> dict[Op, _Scope]:
 
 
 def _prune_blocks(op: Op, known: Set[str]) -> Op:
-    blocks = [prune(block, known) for block in op.blocks]
+    blocks = tuple(prune(block, known) for block in op.blocks)
     count = capture_count(op)
     used = {value for block in blocks for value in _used_values(block)}
     kept = [
@@ -75,9 +75,11 @@ def _prune_blocks(op: Op, known: Set[str]) -> Op:
         for from_end in range(-count, 0)
         if any(block.parameters[len(block.parameters) + from_end] in used for block in blocks)
     ]
+    if len(kept) == count and blocks == op.blocks:
+        return op
     operands = _without_dropped(op.operands, count, kept)
-    blocks = [Block(_without_dropped(block.parameters, count, kept), block.ops, block.results) for block in blocks]
-    return Op(op.name, operands, op.attributes, tuple(blocks), op.result_types, op.location)
+    blocks = tuple(Block(_without_dropped(block.parameters, count, kept), block.ops, block.results) for block in blocks)
+    return Op(op.name, operands, op.attributes, blocks, op.result_types, op.location)
 
 
 def _without_dropped(values: Sequence[Value], count: int, kept: Sequence[int]) -> tuple[Value, ...]:

@@ -128,7 +128,7 @@ class Rewriter(PassBuilder):
         return self._uses[value]
 
     def run(self, block: Block, captures: Mapping[Value, Value] | None = None) -> Block:
-        """`block` rewritten; what is dead is still in it.
+        """`block` rewritten, itself where nothing changes; what is dead is still in it.
 
         `captures` are the values outside that parameters of the block stand for.
         """
@@ -138,7 +138,8 @@ class Rewriter(PassBuilder):
         for parameter, value in tuple(self._values.items()):
             self._uses[value] += self._uses[parameter]
         self._visit(block.ops)
-        return self.block(block.parameters, [self._value(result) for result in block.results])
+        made = self.block(block.parameters, [self._value(result) for result in block.results])
+        return block if (made.ops, made.results) == (block.ops, block.results) else made
 
     def inline(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """The results of `block`, whose ops become ops of this one."""
@@ -184,9 +185,9 @@ class Rewriter(PassBuilder):
     def _with_new_operands(self, op: Op) -> Op | None:
         """`op` on the values that its operands have become; None where that made it a known size, which is bound."""
         operands = tuple(self._value(operand) for operand in op.operands)
-        if operands == op.operands and not op.blocks:
-            return op
         blocks = tuple(self._nested(block, op, operands) for block in op.blocks)
+        if (operands, blocks) == (op.operands, op.blocks):
+            return op
         mark = len(self.ops)
         with self.at(op.location):
             results = self.op(op.name, operands, op.attributes, blocks, op.result_types)
