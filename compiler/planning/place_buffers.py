@@ -4,9 +4,8 @@ A slot is as large as the largest value it ever holds, where "largest" must be p
 into a slot that is free while it lives; else it gets a slot of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least, floordiv, lower_bound, upper_bound
@@ -16,13 +15,23 @@ from onnxc.compiler.planning.kernel_plan import Lifetime
 ALIGNMENT_BYTES = 64
 
 
+@dataclass(frozen=True, eq=False)
+class _Bytes:
+    """A number of bytes, and what it takes to compare it: its symbols, and between which numbers it is."""
+
+    size: Dim
+    symbols: frozenset[str]
+    low: int | None
+    high: int | None
+
+
 @dataclass(eq=False)
 class _Slot:
     """A part of the arena: as large as the largest of `sizes`, the others being provably at most that."""
 
     ordinal: int
-    size_bytes: Dim
-    sizes: set[Dim]
+    largest: _Bytes
+    sizes: set[_Bytes]
     free_after: int
 
 
@@ -53,50 +62,58 @@ def place_buffers(lives: Sequence[Life], bounds: Bounds) -> Placement:
     """Places what lives in the arena, in order of the first launches."""
     slots: list[_Slot] = []
     chosen: dict[Tenant, int] = {}
-
-    holds = _order_within(bounds)
+    order = _Order(bounds)
     for life in lives:
-        slot = _best_slot(slots, life.size_bytes, life.first, holds)
+        size = order.described(life.size_bytes)
+        slot = _best_slot(slots, size, life.first, order)
         if slot is None:
-            slot = _Slot(len(slots), life.size_bytes, set(), life.last)
+            slot = _Slot(len(slots), size, set(), life.last)
             slots.append(slot)
-        elif not holds(slot.size_bytes, life.size_bytes):
-            slot.size_bytes = life.size_bytes
-        slot.sizes.add(life.size_bytes)
+        elif not order.holds(slot.largest, size):
+            slot.largest = size
+        slot.sizes.add(size)
         slot.free_after = life.last
         chosen[life.tenant] = slot.ordinal
     lifetimes = tuple(Lifetime(chosen[life.tenant], life.size_bytes, life.first, life.last) for life in lives)
-    return Placement(chosen, tuple(aligned(slot.size_bytes) for slot in slots), lifetimes)
+    return Placement(chosen, tuple(aligned(slot.largest.size) for slot in slots), lifetimes)
 
 
-def _order_within(bounds: Bounds) -> Callable[[Dim, Dim], bool]:
-    """Whether one size is at least another for all values of the symbols; each pair is decided once.
+class _Order:
+    """Tells whether one size is at least another for all values of the symbols; each pair is decided once.
 
     Sizes without a common symbol are compared by their ranges: of a model whose sizes all come from data, which has
     hundreds of symbols, nearly all pairs are such.
     """
 
-    @cache
-    def described(size: Dim) -> tuple[frozenset[str], int | None, int | None]:
-        return symbols_of(size), lower_bound(size, bounds), upper_bound(size, bounds)
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._described: dict[Dim, _Bytes] = {}
+        self._decided: dict[tuple[_Bytes, _Bytes], bool] = {}
 
-    @cache
-    def holds(large: Dim, small: Dim) -> bool:
-        (symbols, low, _), (others, _, high) = described(large), described(small)
-        if symbols.isdisjoint(others):
-            return low is not None and high is not None and low >= high
-        return at_least(large, small, bounds)
+    def described(self, size: Dim) -> _Bytes:
+        """The one description of a size."""
+        if size not in self._described:
+            low, high = lower_bound(size, self._bounds), upper_bound(size, self._bounds)
+            self._described[size] = _Bytes(size, symbols_of(size), low, high)
+        return self._described[size]
 
-    return holds
+    def holds(self, large: _Bytes, small: _Bytes) -> bool:
+        """Whether what is `large` holds what is `small`."""
+        if large.symbols.isdisjoint(small.symbols):
+            return large.low is not None and small.high is not None and large.low >= small.high
+        pair = large, small
+        if pair not in self._decided:
+            self._decided[pair] = at_least(large.size, small.size, self._bounds)
+        return self._decided[pair]
 
 
-def _best_slot(slots: Sequence[_Slot], size: Dim, first: int, holds: Callable[[Dim, Dim], bool]) -> _Slot | None:
+def _best_slot(slots: Sequence[_Slot], size: _Bytes, first: int, order: _Order) -> _Slot | None:
     """A slot free from launch `first` on: the first that is large enough, else the last that may grow to be."""
     free = [slot for slot in slots if slot.free_after < first]
-    fitting = [slot for slot in free if holds(slot.size_bytes, size)]
+    fitting = [slot for slot in free if order.holds(slot.largest, size)]
     if fitting:
-        return min(fitting, key=lambda slot: sum(holds(slot.size_bytes, other.size_bytes) for other in fitting))
-    growing = [slot for slot in free if all(holds(size, other) for other in slot.sizes)]
+        return min(fitting, key=lambda slot: sum(order.holds(slot.largest, other.largest) for other in fitting))
+    growing = [slot for slot in free if all(order.holds(size, other) for other in slot.sizes)]
     return growing[-1] if growing else None
 
 
