@@ -9,8 +9,8 @@ from onnxc.compiler.codegen_cpu.schedules.cost_model import CostModel, cost_mode
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import render
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Launch, Variant
-from onnxc.compiler.planning.kernel_work import KernelWork, work_of
+from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Variant
+from onnxc.compiler.planning.kernel_work import KernelWork
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
     TypicalSizes,
@@ -72,21 +72,21 @@ def _launch(
         **entry,
         "seconds": float(f"{max(memory, operations) + model.machine.launch_seconds:.3g}"),
         "bound": "memory" if memory >= operations else "operations",
-        "steps": list(_variants(reported.launch, plan)),
+        "steps": list(_variants(reported, plan)),
     }
 
 
-def _variants(launch: Launch, plan: KernelPlan) -> Iterator[JsonValue]:
+def _variants(reported: ReportedLaunch, plan: KernelPlan) -> Iterator[JsonValue]:
     """What decided on the kernel of each variant, when it runs, and its work at any sizes of the program."""
     symbols = list(plan.function.symbols)
-    for variant in launch.variants:
+    for variant in reported.launch.variants:
         kernel = plan.kernels[variant.kernel]
         schedule, when = kernel.schedule, " and ".join(map(str, variant.guard))
         yield {
             "kernel": f"k{variant.kernel}",
             "algorithm": str(getattr(schedule, "algorithm", "")),
             "schedule": schedule.brief if hasattr(schedule, "tile") else str(schedule.workers),
-            "work": _work_texts(work_of(kernel, in_place=launch.is_in_place), kernel, variant, symbols),
+            "work": _work_texts(reported.works[variant.kernel], kernel, variant, symbols),
             **({"when": when} if when else {}),
             **({"why": schedule.why} if schedule.why else {}),
         }

@@ -4,11 +4,10 @@ Every buffer is counted once: what a kernel reads again is expected in the cache
 counted than what comes out. What loops do beyond that, and what goes through scratch memory, the schedule says.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onnxc.compiler.ir.dim_functions import minimum
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import Dim, product, sum_of
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
@@ -37,11 +36,11 @@ def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
     """The work of one launch of a kernel; one that writes into what it reads leaves alone what stays there."""
     block, schedule = kernel.block, kernel.schedule
     staying = _staying(block.results[0].op) if in_place else {}
-    read = _total(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying)
+    read = sum_of(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying)
     return KernelWork(
         read_bytes=read + schedule.loop_bytes,
-        written_bytes=_total(map(_bytes, block.results)) - _total(staying.values()),
-        flops=_total(map(_flops, block.ops)) + schedule.loop_operations,
+        written_bytes=sum_of(map(_bytes, block.results)) - sum_of(staying.values()),
+        flops=sum_of(map(_flops, block.ops)) + schedule.loop_operations,
     )
 
 
@@ -56,13 +55,6 @@ def _staying(op: Op | None) -> dict[Value, Dim]:
     return staying
 
 
-def _total(sizes: Iterable[Dim]) -> Dim:
-    total: Dim = 0
-    for size in sizes:
-        total = total + size
-    return total
-
-
 def _bytes(value: Value) -> Dim:
     return value.tensor.elements * value.dtype.itemsize
 
@@ -74,7 +66,7 @@ def _read_bytes(kernel: Kernel, value: Value) -> Dim:
         return product(layout.shape)
     users = [op for op in kernel.block.ops if value in op.operands]
     if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
-        picked = _total(op.result.tensor.elements * value.dtype.itemsize for op in users)
+        picked = sum_of(op.result.tensor.elements * value.dtype.itemsize for op in users)
         return minimum(_bytes(value), picked)
     return _bytes(value)
 
@@ -89,7 +81,7 @@ def _flops(op: Op) -> Dim:
             filters, axis = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w.output
             return 2 * elements * product(filters[:axis] + filters[axis + 1 :])
         case "recurrence":
-            return op.dim("trips") * _total(_flops(inner) for block in op.blocks for inner in block.ops)
+            return op.dim("trips") * sum_of(_flops(inner) for block in op.blocks for inner in block.ops)
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])

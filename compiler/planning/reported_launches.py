@@ -6,6 +6,7 @@ typical values of them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim
@@ -26,7 +27,7 @@ from onnxc.compiler.planning.kernel_plan import (
     regions_of,
     walk_regions,
 )
-from onnxc.compiler.planning.kernel_work import work_of
+from onnxc.compiler.planning.kernel_work import KernelWork, work_of
 from onnxc.runtime.program import JsonValue
 
 __all__ = [
@@ -71,17 +72,21 @@ class TypicalSizes:
 
 @dataclass(frozen=True)
 class ReportedLaunch:
-    """A launch of a plan, the variant that typical calls take, and the sizes of its kernel in those of the program."""
+    """A launch of a plan, the variant that typical calls take, and the sizes of its kernel in those of the program.
+
+    works: of the kernels of all variants, by their ordinals.
+    """
 
     launch: Launch
     in_loop: bool
     variant: Variant
     kernel: Kernel
     own: Mapping[str, Dim]
+    works: Mapping[int, KernelWork]
 
     def json(self, sizes: TypicalSizes) -> dict[str, JsonValue]:
         """What it computes, reads and writes."""
-        kernel, work = self.kernel, work_of(self.kernel, in_place=self.launch.is_in_place)
+        kernel, work = self.kernel, self.works[self.variant.kernel]
         read, written, flops = (
             substitute(size, self.own) for size in (work.read_bytes, work.written_bytes, work.flops)
         )
@@ -104,13 +109,18 @@ class ReportedLaunch:
 
 def reported_launches(plan: KernelPlan, sizes: TypicalSizes) -> Iterator[ReportedLaunch]:
     """The launches of a plan in order."""
+
+    @cache
+    def work(ordinal: int, in_place: bool) -> KernelWork:
+        return work_of(plan.kernels[ordinal], in_place=in_place)
+
     for segment, in_loop in _segments(plan.body.steps):
         for launch in segment.launches:
             variant = next(each for each in launch.variants if sizes.serves(each.guard))
             kernel = plan.kernels[variant.kernel]
-            yield ReportedLaunch(
-                launch, in_loop, variant, kernel, dict(zip(kernel.symbols, variant.sizes, strict=True))
-            )
+            own = dict(zip(kernel.symbols, variant.sizes, strict=True))
+            works = {each.kernel: work(each.kernel, launch.is_in_place) for each in launch.variants}
+            yield ReportedLaunch(launch, in_loop, variant, kernel, own, works)
 
 
 def variant_ordinals(plan: KernelPlan) -> Mapping[int, int]:
