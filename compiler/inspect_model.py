@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.checked_model import checked_model
+from onnxc.compiler.checked_model import check_or_repair, checked_model
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
@@ -20,7 +20,7 @@ from onnxc.compiler.frontend.training.graphs import resolve_training
 from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
-from onnxc.compiler.model_versions import convert_loaded
+from onnxc.compiler.model_versions import convert_checked
 from onnxc.compiler.model_warnings import warn_of
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
@@ -134,24 +134,23 @@ def expand_functions(
 ) -> ModelProto:
     """The model with its functions, or those of these names, expanded where they are called."""
     within = make_limits(limits)
-    loaded = read_model(source, opset=opset, allow_links=allow_links)
-    checked = check_model(loaded, limits=within)
+    loaded, checked = check_or_repair(read_model(source, opset=opset, allow_links=allow_links), within)
     warn_of(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
     try:
         return inline_functions(loaded.proto, functions)
     except UnsupportedError as conflict:
         if conflict.code != "opset-conflict":
             raise
-        return inline_functions(_in_one_opset(loaded, within, conflict), functions)
+        return inline_functions(_in_one_opset(loaded, checked, within, conflict), functions)
 
 
-def _in_one_opset(loaded: LoadedModel, within: Limits, conflict: UnsupportedError) -> ModelProto:
+def _in_one_opset(loaded: LoadedModel, checked: CheckedModel, within: Limits, conflict: UnsupportedError) -> ModelProto:
     """The model and its functions in the newest version of ai.onnx that one of them uses; else raises the conflict."""
     model = loaded.proto
     imports = [model.opset_import, *(function.opset_import for function in model.functions)]
     newest = max(imported_opsets(each).get("", 1) for each in imports)
     try:
-        return convert_loaded(loaded, newest, within)
+        return convert_checked(loaded, checked, newest, within)
     except ModelError:
         raise conflict from None
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.computation import TRAINING
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
@@ -45,12 +46,12 @@ def make_training(
     names = None if trainable is None else _names(trainable)
     attributes = _settings(optimizer, settings)
     choices = TrainingChoices(loss, optimizer, output, names, learning_rate, attributes, initialization)
-    loaded = read_model(source)
+    loaded, checked = check_or_repair(read_model(source))
     if loaded.outline.training_info:
         raise InputError("the model has training information already", code="has-training-information")
     model = ModelProto()
     model.CopyFrom(loaded.proto)
-    add_training_information(model, typed_model(loaded), check_model(loaded).graph, choices)
+    add_training_information(model, typed_model(loaded, checked), checked.graph, choices)
     check_model(wrap_model(model, loaded.folder))
     return model
 

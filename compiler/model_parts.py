@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.functions import imported_opsets
+from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
 from onnxc.compiler.frontend.parts.merge import Links, merge_models
 from onnxc.compiler.frontend.parts.rename import rename_values, with_node_prefix, with_prefix
 from onnxc.compiler.frontend.parts.repair import repaired
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
-from onnxc.compiler.model_versions import convert_loaded
+from onnxc.compiler.model_versions import convert_checked
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 
@@ -19,20 +21,20 @@ __all__ = ["extract_source", "merge_sources", "rename_source", "repair_source", 
 
 def extract_source(source: ModelSource, inputs: Sequence[str] | None, outputs: Sequence[str]) -> ModelProto:
     """The part of the model that computes some values from others."""
-    loaded = read_model(source)
-    return _checked(extract_part(loaded.proto, typed_model(loaded), inputs, outputs), loaded)
+    loaded, checked = _read(source)
+    return _checked(extract_part(loaded.proto, typed_model(loaded, checked), inputs, outputs), loaded)
 
 
 def split_source(source: ModelSource, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
     """The model in two, cut at these values."""
-    loaded = read_model(source)
-    first, second = split_model(loaded.proto, typed_model(loaded), values)
+    loaded, checked = _read(source)
+    first, second = split_model(loaded.proto, typed_model(loaded, checked), values)
     return _checked(first, loaded), _checked(second, loaded)
 
 
 def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str, node_prefix: str) -> ModelProto:
     """The model with a prefix before all names, one before those of nodes, then with these other names of values."""
-    loaded = _read(source)
+    loaded, _ = _read(source)
     renamed = with_prefix(loaded.proto, prefix) if prefix else loaded.proto
     renamed = with_node_prefix(renamed, node_prefix) if node_prefix else renamed
     return _checked(rename_values(renamed, names), loaded)
@@ -47,9 +49,12 @@ def repair_source(source: ModelSource) -> ModelProto:
 def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> ModelProto:
     """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
     pair = _read(first), _read(second)
-    newest = max(_opset(loaded) for loaded in pair)
-    ours, theirs = (convert_loaded(each, newest) if 0 < _opset(each) < newest else each.proto for each in pair)
-    return _checked(merge_models(ours, theirs, links), pair[0])
+    newest = max(_opset(loaded) for loaded, _ in pair)
+    ours, theirs = (
+        convert_checked(loaded, checked, newest) if 0 < _opset(loaded) < newest else loaded.proto
+        for loaded, checked in pair
+    )
+    return _checked(merge_models(ours, theirs, links), pair[0][0])
 
 
 def _opset(loaded: LoadedModel) -> int:
@@ -57,10 +62,8 @@ def _opset(loaded: LoadedModel) -> int:
     return imported_opsets(loaded.outline.opset_import).get("", 0)
 
 
-def _read(source: ModelSource) -> LoadedModel:
-    loaded = read_model(source)
-    check_model(loaded)
-    return loaded
+def _read(source: ModelSource) -> tuple[LoadedModel, CheckedModel]:
+    return check_or_repair(read_model(source))
 
 
 def _checked(model: ModelProto, source: LoadedModel) -> ModelProto:

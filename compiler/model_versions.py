@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.external.data_files import ExternalFiles
+from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.frontend.schemas import newest_opset
@@ -14,7 +16,7 @@ from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 from onnxc.runtime.errors import InputError
 
-__all__ = ["convert_loaded", "convert_source"]
+__all__ = ["convert_checked", "convert_source"]
 
 
 def convert_source(
@@ -32,13 +34,17 @@ def convert_source(
         raise InputError(f"opset is {opset!r}, expected an integer", code="option-type")
     if newest is None or not 1 <= opset <= newest:
         raise InputError(f"opset is {opset}, expected 1 to {newest}", code="opset-range")
-    return convert_loaded(read_model(source, allow_links=allow_links), opset, make_limits(limits))
+    within = make_limits(limits)
+    loaded, checked = check_or_repair(read_model(source, allow_links=allow_links), within)
+    return convert_checked(loaded, checked, opset, within)
 
 
-def convert_loaded(loaded: LoadedModel, opset: int, within: Limits = DEFAULT_LIMITS) -> ModelProto:
-    """The model in an opset that there is."""
+def convert_checked(
+    loaded: LoadedModel, checked: CheckedModel, opset: int, within: Limits = DEFAULT_LIMITS
+) -> ModelProto:
+    """The model, which was checked, in an opset that there is."""
     store = TensorStore(ExternalFiles(loaded.folder, allow_links=loaded.allow_links), limits=within)
-    typed = typed_model(loaded, within, whole_functions=True)
+    typed = typed_model(loaded, checked, whole_functions=True)
     converted = convert_opset(loaded.proto, typed, opset, store)
     check_model(wrap_model(converted, loaded.folder, allow_links=loaded.allow_links), limits=within)
     return converted

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.driver import optimize
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.devices.balance import balanced_stages
@@ -43,8 +44,7 @@ def shard_source(source: ModelSource, tensor: int, stages: int, batch: int) -> M
 def explain_source(source: ModelSource, tensor: int, stages: int, batch: int) -> Iterator[str]:
     """Lines: why each matrix is divided as it is, then why each value is, as if there were one stage."""
     layout = expect_layout(tensor, stages, batch)
-    loaded = read_model(source)
-    checked = check_model(loaded)
+    loaded, checked = check_or_repair(read_model(source))
     for choice in choose(Program(_optimized(checked), layout.tensor)) if layout.tensor > 1 else ():
         is_written = matrix_of(choice, loaded.proto.graph, checked.graph.path) is not None
         division = choice.division if is_written else "whole, as no MatMul, Gemm or Gather of the main graph has it"
@@ -72,7 +72,7 @@ def expect_layout(tensor: int, stages: int, batch: int) -> Layout:
 
 def shard_loaded(loaded: LoadedModel, layout: Layout) -> ModelProto:
     """The message of the model with the configuration of the layout, as `shard_source` makes it."""
-    checked = check_model(loaded)
+    loaded, checked = check_or_repair(loaded)
     if str(layout) in checked.configurations:
         raise InputError(f"the model has a configuration {str(layout)!r} already", code="config-taken")
     model = ModelProto()

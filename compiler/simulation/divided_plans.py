@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.compile_for_devices import device_passes
 from onnxc.compiler.compile_stages import (
     DividedSegment,
@@ -13,7 +14,6 @@ from onnxc.compiler.compile_stages import (
     transfers_to,
 )
 from onnxc.compiler.driver import optimize
-from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.devices.node_shardings import choose_configuration
 from onnxc.compiler.frontend.devices.stages import with_stages
 from onnxc.compiler.frontend.input_options import InputOptions
@@ -68,7 +68,7 @@ def divided_plans(loaded: LoadedModel, options: CompileOptions, sizes: Mapping[s
     Raises InputError and UnsupportedError as compiling does.
     """
     assert options.config is not None, options
-    checked = check_model(loaded, limits=options.limits)
+    _, checked = check_or_repair(loaded, options.limits)
     expect_known_dims(checked, InputOptions(dict(sizes)))
     checked = with_stages(checked, options.config)
     shardings = choose_configuration(checked, options.config, options.devices, MOST_DEVICES)

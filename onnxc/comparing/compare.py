@@ -6,6 +6,7 @@ from onnxc.comparing.comparison import Comparison
 from onnxc.comparing.differences import ValueDifference, compare_values
 from onnxc.comparing.model_cuts import declared_types, node_text, with_outputs
 from onnxc.comparing.sides import Side, embedded_model
+from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto
 from onnxc.compiler.frontend.read import wrap_model
 from onnxc.compiler.typed_model import typed_model
@@ -60,7 +61,8 @@ def all_values(side: Side, model: ModelProto) -> NamedCall:
 def known_types(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the values of the graph: found, or where that fails as they are declared."""
     try:
-        return declared_types(typed_model(wrap_model(model, None)))
+        loaded = wrap_model(model, None)
+        return declared_types(typed_model(loaded, check_model(loaded)))
     except OnnxcError:
         return declared_types(model)
 

@@ -9,6 +9,7 @@ from onnxc.comparing.minimal import minimal
 from onnxc.comparing.model_cuts import declared_types, keep_nodes
 from onnxc.comparing.sides import embedded_model
 from onnxc.comparing.size_cuts import smaller_sizes
+from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import wrap_model
 from onnxc.compiler.typed_model import typed_model
@@ -76,7 +77,8 @@ def _types(model: ModelProto) -> Mapping[str, TypeProto]:
 
 def _inferred(model: ModelProto) -> dict[str, TypeProto] | None:
     try:
-        return declared_types(typed_model(wrap_model(model, None)))
+        loaded = wrap_model(model, None)
+        return declared_types(typed_model(loaded, check_model(loaded)))
     except Exception:  # whatever it is: the model is one that shows a defect
         return None
 

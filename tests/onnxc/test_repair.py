@@ -1,5 +1,7 @@
 """Models repaired: nodes put in order, names and imports given, the IR version raised; and what is none of that."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from onnx import ModelProto, checker, helper
@@ -133,6 +135,26 @@ def test_types_of_a_model_that_can_be_repaired_are_inferred() -> None:
         made = onnxc.infer(model_from_text(HEADER + BRANCHES + FUNCTION))
     assert operators(made) == ["Constant", "Add", "If", "f"]
     assert {info.name for info in made.graph.value_info} >= {"late", "b", "one"}
+
+
+REWRITES: dict[str, Callable[[ModelProto], object]] = {
+    "convert_version": lambda model: onnxc.convert_version(model, 20),
+    "extract": lambda model: onnxc.extract(model, ["y"]),
+    "inline": onnxc.inline,
+    "make_training": lambda model: onnxc.make_training(model, "output"),
+    "merge": lambda model: onnxc.merge(model, onnxc.repair(onnxc.rename(model, prefix="b/")), {"y": "b/x"}),
+    "rename": lambda model: onnxc.rename(model, {"late": "early"}),
+    "shard": lambda model: onnxc.shard(model, dp=2),
+    "split": lambda model: onnxc.split(model, ["late"])[0],
+}
+
+
+@pytest.mark.parametrize("rewrite", REWRITES.values(), ids=REWRITES)
+def test_a_model_that_can_be_repaired_is_rewritten_with_a_warning(rewrite: Callable[[ModelProto], object]) -> None:
+    text = HEADER + "g (float[N] x) => (float[N] y) <float[1] w = {2}> { y = Mul (late, w) late = Exp (x) }"
+    with pytest.warns(onnxc.ModelWarning, match="not-topologically-sorted"):
+        made = rewrite(model_from_text(text))
+    assert not any(finding.severity == "error" for finding in onnxc.check(made))
 
 
 def test_a_model_that_is_wrong_in_something_else_too_is_refused_for_all() -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from onnxc.command_line.report import report_parts
 from onnxc.command_line.texts.tables import facts_table, formatted, json_text, table
-from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode, Tensor
 from onnxc.compiler.frontend.quantization_annotations import QuantizationHint, quantization_hints
 from onnxc.compiler.frontend.read import read_model
@@ -20,8 +20,7 @@ from onnxc.runtime.load import read_artifact, signature_of
 
 def model_parts(path: Path) -> Iterator[RenderableType]:
     """What is in an ONNX model: versions, inputs, outputs, operators, parameters, annotations."""
-    loaded = read_model(path)
-    model = check_model(loaded)
+    loaded, model = check_or_repair(read_model(path))
     yield facts_table(model_facts(model, path))
     yield ""
     made = table("", "name", "type")
