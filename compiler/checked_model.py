@@ -25,16 +25,19 @@ def check_or_repair(
 ) -> tuple[LoadedModel, CheckedModel]:
     """The model without errors, as it was read or repaired.
 
-    Raises ModelError where it is wrong in anything that `repaired` does not mend.
+    Raises ModelError, of the model as it was read, where it is wrong in anything that `repaired` does not mend.
     """
     try:
         return loaded, check_model(loaded, limits=limits, operators=operators)
     except DiagnosedModelError as problem:
         if not {finding.code for finding in problem.diagnostics} <= REPAIRED:
             raise
+        made = rewritten(loaded, repaired(loaded.proto))
+        try:
+            checked = check_model(made, limits=limits, operators=operators)
+        except DiagnosedModelError:
+            raise problem from None
         # The first of each kind says enough: a converter that writes nodes out of order does so everywhere.
         first = {finding.code: finding for finding in reversed(problem.diagnostics)}
-    made = rewritten(loaded, repaired(loaded.proto))
-    checked = check_model(made, limits=limits, operators=operators)
     warn_of(warning(each.code, each.message, each.location, each.values, each.rule) for each in first.values())
     return made, checked

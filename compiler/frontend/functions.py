@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from onnxc.compiler.frontend.attribute_fields import AttributeType
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     FunctionProto,
@@ -86,9 +87,9 @@ class ModelFunction:
         return dict.fromkeys([*self.proto.attribute, *self.defaults])
 
     @cached_property
-    def references(self) -> Mapping[str, int]:
+    def references(self) -> Mapping[str, AttributeType]:
         """The type of attribute as which its body uses each parameter, where it says one."""
-        references: dict[str, int] = {}
+        references: dict[str, AttributeType] = {}
         for node in all_nodes(self.proto.node):
             for attribute in node.attribute:
                 if attribute.ref_attr_name and attribute.type:

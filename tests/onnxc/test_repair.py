@@ -111,6 +111,51 @@ def test_an_input_with_a_default_of_another_type_is_an_error() -> None:
         onnxc.compile(model)
 
 
+CALLS = """
+g (float[N] x) => (float[N] y, float[N] z) { y = own.outer <slope = 0.5> (x) z = own.outer (x) }
+<domain: "own", opset_import: ["" : 21, "own" : 1]> outer <slope: float = 0.25> (h) => (r) {
+    r = own.inner <s: float = @slope> (h)
+}
+<domain: "own", opset_import: ["" : 21]> inner <s> (h) => (r) { r = LeakyRelu <alpha: float = @s> (h) }
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_attributes_get_the_type_of_their_value_or_of_what_they_refer_to(target: str) -> None:
+    model = model_from_text(HEADER + CALLS)
+    sound = model.SerializeToString()
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        attribute.ClearField("type")
+    assert {finding.code for finding in onnxc.check(model)} == {"attribute-without-type"}
+    assert onnxc.repair(model).SerializeToString() == sound
+    with pytest.warns(onnxc.ModelWarning, match="attribute-without-type"):
+        exe = onnxc.compile(model, target)
+    y, z = exe(np.float32([-4, 2]))
+    np.testing.assert_array_equal(y, np.float32([-2, 2]), strict=True)
+    np.testing.assert_array_equal(z, np.float32([-1, 2]), strict=True)
+
+
+def test_an_attribute_whose_type_nothing_tells_is_an_error() -> None:
+    model = model_from_text(HEADER + "g (float[N] x) => (float[N] y) { y = Softmax <axis: int = 0> (x) }")
+    model.graph.node[0].attribute[0].Clear()
+    model.graph.node[0].attribute[0].name = "axis"
+    with pytest.raises(onnxc.ModelError, match="has no type and no value"):
+        onnxc.repair(model)
+
+
+def test_what_cannot_be_repaired_is_told_of_the_model_as_it_was_read() -> None:
+    model = model_from_text(HEADER + "g (float[N] x) => (float[N] y) { y = Softmax <axis: int = 0> (a) a = Exp (x) }")
+    model.graph.node[0].attribute[0].Clear()
+    model.graph.node[0].attribute[0].name = "axis"
+    with pytest.raises(onnxc.ModelError, match="attribute-without-type") as caught:
+        onnxc.compile(model)
+    assert {finding.code for finding in caught.value.diagnostics} == {
+        "attribute-without-type",
+        "not-topologically-sorted",
+    }
+
+
 def test_other_errors_stay() -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (z) }'
     with pytest.raises(onnxc.ModelError) as caught:

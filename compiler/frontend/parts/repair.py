@@ -5,6 +5,7 @@ from collections.abc import Iterator, MutableSequence
 from onnxc.compiler.frontend.checks.types import fits_shape
 from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
+from onnxc.compiler.frontend.parts.attribute_types import give_attribute_types
 from onnxc.compiler.frontend.parts.distinct_names import give_distinct_names
 from onnxc.compiler.frontend.parts.sort_nodes import sort_nodes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -14,6 +15,7 @@ __all__ = ["REPAIRED", "repaired"]
 
 REPAIRED = frozenset(
     {
+        "attribute-without-type",
         "initializer-shape",
         "initializer-type",
         "initializer-without-input",
@@ -25,6 +27,8 @@ REPAIRED = frozenset(
 )
 """The codes of errors that may go; other runtimes let such models pass, and some tools write them."""
 
+_FIRST_TYPED_ATTRIBUTES = 2
+"""The first IR version in which attributes say their types."""
 _FIRST_FREE_INITIALIZERS = 4
 """The first IR version in which initializers need not be inputs."""
 _NAME = "graph"
@@ -36,10 +40,13 @@ def repaired(model: ModelProto) -> ModelProto:
     Nodes stand behind those whose values they use. What a nested graph defines under the name of a value around it, and
     does not use before, has a name of its own. Graphs without a name get one. The IR version is at least 4 where
     initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
-    nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes.
+    nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes. Attributes
+    say their types.
     """
     made = ModelProto()
     made.CopyFrom(model)
+    if made.ir_version >= _FIRST_TYPED_ATTRIBUTES:
+        give_attribute_types(made)
     # Before nodes are sorted: their order tells what a name that is defined twice means.
     give_distinct_names(made)
     for nodes in _bodies(made):
