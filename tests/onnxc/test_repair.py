@@ -156,6 +156,54 @@ def test_what_cannot_be_repaired_is_told_of_the_model_as_it_was_read() -> None:
     }
 
 
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_a_constant_with_the_name_of_an_input_is_its_default(target: str) -> None:
+    text = (
+        HEADER
+        + """g (float[2] x, float[2] w) => (float[2] y) {
+        y = Mul (x, w)
+        w = Constant <value = float[2] {2, 3}> ()
+    }"""
+    )
+    model = model_from_text(text)
+    assert {finding.code for finding in onnxc.check(model)} == {"duplicate-name"}
+    with pytest.warns(onnxc.ModelWarning, match="duplicate-name"):
+        exe = onnxc.compile(model, target, freeze_params=False)
+    x = np.float32([5, 7])
+    np.testing.assert_array_equal(exe(x), np.float32([10, 21]), strict=True)
+    np.testing.assert_array_equal(exe(x, np.float32([-1, 1])), np.float32([-5, 7]), strict=True)
+
+
+def test_of_equal_constants_one_stays() -> None:
+    text = (
+        HEADER
+        + """g (float[2] x, bool c) => (float[2] y) <float[2] w = {2, 3}, float[2] w = {2, 3}> {
+        w = Constant <value = float[2] {2, 3}> ()
+        k = Constant <value_float = 4.0> ()
+        k = Constant <value_float = 4.0> ()
+        a = Mul (x, w)
+        y = If (c) <then_branch = t () => (p) <float[1] v = {1}, float[1] v = {1}> { p = Add (a, v) },
+                    else_branch = e () => (q) { q = Add (a, k) }>
+    }"""
+    )
+    model = model_from_text(text)
+    # As it writes the initializer.
+    model.graph.node[0].attribute[0].t.CopyFrom(model.graph.initializer[0])
+    assert {finding.code for finding in onnxc.check(model)} == {"duplicate-name"}
+    made = ModelProto.FromString(onnxc.repair(model).SerializeToString())
+    checker.check_model(made, full_check=True)
+    assert operators(made) == ["Constant", "Mul", "If"]
+    exe = onnxc.compile(made, target="interpreter")
+    np.testing.assert_array_equal(exe(np.float32([1, 2]), YES), np.float32([3, 7]), strict=True)
+    np.testing.assert_array_equal(exe(np.float32([1, 2]), ~YES), np.float32([6, 10]), strict=True)
+
+
+def test_constants_of_one_name_that_differ_are_an_error() -> None:
+    text = HEADER + "g (float[2] x) => (float[2] y) <float[2] w = {2, 3}, float[2] w = {2, 4}> { y = Mul (x, w) }"
+    with pytest.raises(onnxc.ModelError, match="duplicate-name"):
+        onnxc.compile(model_from_text(text))
+
+
 def test_other_errors_stay() -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (z) }'
     with pytest.raises(onnxc.ModelError) as caught:

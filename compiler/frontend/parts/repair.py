@@ -7,6 +7,7 @@ from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.parts.attribute_types import give_attribute_types
 from onnxc.compiler.frontend.parts.distinct_names import give_distinct_names
+from onnxc.compiler.frontend.parts.equal_definitions import merge_equal_definitions
 from onnxc.compiler.frontend.parts.sort_nodes import sort_nodes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.schemas import newest_opset, normal_domain
@@ -16,6 +17,7 @@ __all__ = ["REPAIRED", "repaired"]
 REPAIRED = frozenset(
     {
         "attribute-without-type",
+        "duplicate-name",
         "initializer-shape",
         "initializer-type",
         "initializer-without-input",
@@ -41,12 +43,15 @@ def repaired(model: ModelProto) -> ModelProto:
     does not use before, has a name of its own. Graphs without a name get one. The IR version is at least 4 where
     initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
     nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes. Attributes
-    say their types.
+    say their types. Of constants that give one name to equal tensors the first stays, and a Constant beside an input of
+    its name becomes the default of that input.
     """
     made = ModelProto()
     made.CopyFrom(model)
     if made.ir_version >= _FIRST_TYPED_ATTRIBUTES:
         give_attribute_types(made)
+    for graph in _graphs(made):
+        merge_equal_definitions(graph, {info.name for info in graph.input} if graph is made.graph else ())
     # Before nodes are sorted: their order tells what a name that is defined twice means.
     give_distinct_names(made)
     for nodes in _bodies(made):
