@@ -95,6 +95,7 @@ ODD: dict[str, tuple[set[str], str, Edit | None]] = {
     ),
     "the other name of the domain": (set(), RELU, lambda m: setattr(first_node(m), "domain", "ai.onnx")),
     "attributes for tools": (set(), RELU.replace("Relu(", "Relu<__source = 1>("), None),
+    "attributes for tools of a call": (set(), CALL.replace("own.f(", "own.f<__source = 1>("), None),
     "an attribute that does not say its type, in the first version": (
         {"missing-shape"},
         "g (float[] x) => (float[N] y) { y = Concat<axis = 0>(x) }",

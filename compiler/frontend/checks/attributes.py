@@ -132,6 +132,11 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
+def is_for_tools(name: str) -> bool:
+    """Whether the standard leaves the name of an attribute to tools, which write what they like of a node."""
+    return name.startswith("__")
+
+
 def check_against_schema(site: Site, context: Context) -> None:
     """Checks the attributes of a node against what its operator takes."""
     schema, findings = site.schema, context.findings
@@ -142,8 +147,7 @@ def check_against_schema(site: Site, context: Context) -> None:
         given.add(name)
         known = schema.attributes.get(name)
         if known is None:
-            # The standard leaves names that begin so to tools.
-            if name and not name.startswith("__"):
+            if name and not is_for_tools(name):
                 message = f"attribute {name} is unknown; {schema.identity} has {listed(schema.attributes)}"
                 findings.error("unknown-attribute", message, site.location(), rule=f"ONNX {schema.name}, attributes")
         elif (code := attribute_type(attribute)) in ATTRIBUTE_FIELDS and kind_name(code) != known.kind:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS
-from onnxc.compiler.frontend.checks.attributes import attribute_type, kind_name
+from onnxc.compiler.frontend.checks.attributes import attribute_type, is_for_tools, kind_name
 from onnxc.compiler.frontend.checks.context import Context
 from onnxc.compiler.frontend.checks.findings import Findings, Site, listed
 from onnxc.compiler.frontend.checks.operators import COUNT_CODES
@@ -118,8 +118,9 @@ def check_call(site: Site, function: ModelFunction, context: Context) -> None:
         name, code = attribute.name, attribute_type(attribute)
         used = function.references.get(name, code)
         if name not in function.parameters:
-            message = f"attribute {name} is unknown; {function} has {listed(function.parameters)}"
-            findings.error("unknown-attribute", message, site.location(), rule=_RULE)
+            if not is_for_tools(name):
+                message = f"attribute {name} is unknown; {function} has {listed(function.parameters)}"
+                findings.error("unknown-attribute", message, site.location(), rule=_RULE)
         elif code and used != code:
             message = f"attribute {name} is of type {kind_name(code)}, and {function} uses it as {kind_name(used)}"
             findings.error("attribute-type", message, site.location(), rule=_RULE)
