@@ -105,5 +105,4 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
 
 def is_allowed(text: str, formal: Formal, node: GraphNode) -> bool:
     """Whether a constraint has the type; what is known to be present may stand for an optional."""
-    allowed = node.schema.type_constraints.get(formal.type_str, (formal.type_str,))
-    return node.is_copy or text in allowed or f"optional({text})" in allowed
+    return node.is_copy or any(node.schema.allows(given, formal) for given in (text, f"optional({text})"))

@@ -66,4 +66,4 @@ def _formals_grew(older: Schema, newer: Schema, before: Sequence[Formal], after:
 
 
 def _types(holder: Schema, formal: Formal) -> frozenset[str]:
-    return frozenset(holder.type_constraints.get(formal.type_str, (formal.type_str,)))
+    return frozenset(holder.allowed_types(formal))

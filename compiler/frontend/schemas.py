@@ -94,6 +94,18 @@ class Schema:
         """The formal of the output at `position`."""
         return _formal_at(self.outputs, position)
 
+    def allowed_types(self, formal: Formal) -> tuple[str, ...]:
+        """The types that its operands or results may be of, as the standard lists them."""
+        return self.type_constraints.get(formal.type_str, (formal.type_str,))
+
+    def allows(self, text: str, formal: Formal) -> bool:
+        """Whether an operand or a result may be of a type.
+
+        A Constant may give any tensor: before opset 9 floats alone are listed, and exporters wrote lists of sizes too.
+        """
+        is_constant = (self.domain, self.name) == ("", "Constant") and text.startswith("tensor(")
+        return is_constant or text in self.allowed_types(formal)
+
 
 def _formal_at(formals: tuple[Formal, ...], position: int) -> Formal | None:
     if position < len(formals):

@@ -127,10 +127,9 @@ def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes
                 continue
             values = [f'{formal.name} "{name}" : {actual}']
             rule = f"ONNX {schema.name}, type {formal.type_str}"
-            allowed = schema.type_constraints.get(formal.type_str, (formal.type_str,))
-            if actual not in allowed:
+            if not schema.allows(actual, formal):
                 message = f"{kind} {formal.name} is {actual}, which {schema.identity} does not take"
-                values.append(f"{formal.type_str} : {', '.join(allowed)}")
+                values.append(f"{formal.type_str} : {', '.join(schema.allowed_types(formal))}")
                 context.findings.error("type-constraint", message, site.location(), values, rule)
                 continue
             # Operands of one constraint have one type, save those of a heterogeneous variadic one.

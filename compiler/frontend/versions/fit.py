@@ -90,6 +90,6 @@ def _fit_operands(change: Change, after: Schema) -> None:
 def _fit_type(change: Change, after: Schema, formal: Formal, name: str, kind: str) -> None:
     type = change.values.types.get(name)
     text = None if type is None else type_text(type)
-    allowed = after.type_constraints.get(formal.type_str, (formal.type_str,))
+    allowed = after.allowed_types(formal)
     if text is not None and text not in allowed and f"optional({text})" not in allowed:
         change.fail(f"its {kind} {name} is {text}, which {after.identity} does not know")

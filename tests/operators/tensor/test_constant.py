@@ -55,6 +55,13 @@ def test_constant_has_many_forms(attribute: str, value: object, expected: np.nda
     assert_same(got, expected)
 
 
+@pytest.mark.parametrize("opset", [1, 7, 8])
+@pytest.mark.parametrize("value", [i64(2, -1), np.array(True), np.array([], np.int32), np.array(["é"], object)])
+def test_constants_of_old_opsets_are_of_any_type(opset: int, value: np.ndarray) -> None:
+    (got,) = run_operator("Constant", {}, opset=opset, value=numpy_helper.from_array(value, ""))
+    assert_same(got, value)
+
+
 def test_constant_texts() -> None:
     (got,) = run_operator("Constant", {}, opset=13, value_strings=["é", ""])
     assert (got.tolist(), got.dtype) == (["é", ""], np.dtype(object))
