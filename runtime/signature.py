@@ -216,7 +216,9 @@ class Signature:
             for binding in self.bindings
             if f"s[{binding.symbol}]" in check.size
         )
-        return InputError(f"{came}, expected {declared} = {size}: {sources}", code="sizes-disagree")
+        own = [f'"{info.name}_dim{axis}"' if axis == check.axis else "None" for axis in range(len(info.shape))]
+        advice = f'; if the model has one name for two sizes, compile with shapes={{"{info.name}": [{", ".join(own)}]}}'
+        return InputError(f"{came}, expected {declared} = {size}: {sources}{advice}", code="sizes-disagree")
 
     def _expect_in_range(self, binding: Binding, size: int) -> None:
         symbol = self.symbols[binding.symbol]

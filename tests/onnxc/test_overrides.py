@@ -162,6 +162,17 @@ def test_a_size_of_an_image_may_be_a_symbol() -> None:
     assert [str(info) for info in exe.outputs] == ["y: f32[1, 1, H - 2, 4]"]
 
 
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_two_sizes_of_one_name_get_two_names(target: str) -> None:
+    model = model_from_text(HEADER + "m (float[N, N] x) => (float[N, N] y) { y = Neg (x) }")
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    with pytest.raises(onnxc.InputError) as refused:
+        onnxc.compile(model, target)(x)
+    assert str(refused.value).endswith('compile with shapes={"x": [None, "x_dim1"]}')
+    exe = onnxc.compile(model, target, shapes={"x": [None, "x_dim1"]})
+    np.testing.assert_array_equal(exe(x), -x, strict=True)
+
+
 def test_infer_writes_what_options_override() -> None:
     text = "m (float[1, 4] x) => (float[1, 4] y) <float[1, 4] z> { z = Neg (x)  y = Abs (z) }"
     inferred = onnxc.infer(
