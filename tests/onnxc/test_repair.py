@@ -204,6 +204,29 @@ def test_constants_of_one_name_that_differ_are_an_error() -> None:
         onnxc.compile(model_from_text(text))
 
 
+def test_annotations_of_tensors_that_are_gone_go() -> None:
+    model = model_from_text(HEADER + "g (float[2] x) => (float[2] y) <float s = {0.5}> { y = Mul (x, s) }")
+    for name in ("gone", "x", "lost", "y"):
+        annotation = model.graph.quantization_annotation.add(tensor_name=name)
+        annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
+    assert {finding.code for finding in onnxc.check(model)} == {"quantization-tensor"}
+    made = onnxc.repair(model)
+    assert [annotation.tensor_name for annotation in made.graph.quantization_annotation] == ["x", "y"]
+    assert onnxc.check(made) == ()
+
+
+def test_metadata_that_is_there_twice_alike_is_there_once() -> None:
+    model = model_from_text(HEADER + "g (float[2] x) => (float[2] y) { y = Neg (x) }")
+    for key, value in ("a", "1"), ("b", "1"), ("a", "1"), ("b", "1"), ("a", "1"):
+        model.metadata_props.add(key=key, value=value)
+    made = onnxc.repair(model)
+    assert [(entry.key, entry.value) for entry in made.metadata_props] == [("a", "1"), ("b", "1")]
+    assert onnxc.check(made) == ()
+    model.metadata_props.add(key="a", value="2")
+    with pytest.raises(onnxc.ModelError, match="duplicate-metadata"):
+        onnxc.repair(model)
+
+
 def test_other_errors_stay() -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (z) }'
     with pytest.raises(onnxc.ModelError) as caught:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, MutableSequence
 
 from onnxc.compiler.frontend.checks.types import fits_shape
-from onnxc.compiler.frontend.functions import all_nodes, node_key, subgraphs
+from onnxc.compiler.frontend.functions import all_nodes, node_key, own_names, subgraphs
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.parts.attribute_types import give_attribute_types
 from onnxc.compiler.frontend.parts.distinct_names import give_distinct_names
@@ -17,6 +17,7 @@ __all__ = ["REPAIRED", "repaired"]
 REPAIRED = frozenset(
     {
         "attribute-without-type",
+        "duplicate-metadata",
         "duplicate-name",
         "initializer-shape",
         "initializer-type",
@@ -24,6 +25,7 @@ REPAIRED = frozenset(
         "missing-graph-name",
         "missing-opset-import",
         "not-topologically-sorted",
+        "quantization-tensor",
         "shadowed-name",
     }
 )
@@ -44,7 +46,8 @@ def repaired(model: ModelProto) -> ModelProto:
     initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
     nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes. Attributes
     say their types. Of constants that give one name to equal tensors the first stays, and a Constant beside an input of
-    its name becomes the default of that input.
+    its name becomes the default of that input. Annotations of tensors that are gone go too, and metadata that is there
+    twice alike.
     """
     made = ModelProto()
     made.CopyFrom(model)
@@ -63,6 +66,8 @@ def repaired(model: ModelProto) -> ModelProto:
     if made.ir_version == _FIRST_FREE_INITIALIZERS - 1 and any(map(_has_free_initializers, graphs)):
         made.ir_version = _FIRST_FREE_INITIALIZERS
     _import_microsoft(made)
+    _drop_dead_annotations(made.graph)
+    _drop_repeated_metadata(made)
     return made
 
 
@@ -105,6 +110,21 @@ def _is_right(info: ValueInfoProto, stored: TensorProto) -> bool:
     declared = info.type.tensor_type
     is_shaped = not declared.HasField("shape") or fits_shape(stored.dims, declared.shape)
     return declared.elem_type == stored.data_type and is_shaped
+
+
+def _drop_dead_annotations(graph: GraphProto) -> None:
+    values = {*own_names(graph)}
+    for index, annotation in reversed([*enumerate(graph.quantization_annotation)]):
+        if annotation.tensor_name not in values:
+            del graph.quantization_annotation[index]
+
+
+def _drop_repeated_metadata(model: ModelProto) -> None:
+    entries = [(entry.key, entry.value) for entry in model.metadata_props]
+    first = {entry: index for index, entry in reversed([*enumerate(entries)])}
+    for index, entry in reversed([*enumerate(entries)]):
+        if first[entry] != index:
+            del model.metadata_props[index]
 
 
 def _import_microsoft(model: ModelProto) -> None:
