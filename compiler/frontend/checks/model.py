@@ -32,7 +32,8 @@ def check_header(model: ModelProto, findings: Findings) -> None:
     if not model.HasField("graph"):
         findings.error("missing-graph", "the model has no graph", Location(), rule=_RULE)
     if model.ir_version >= 3 and not model.opset_import:
-        findings.error("missing-opset-import", "no opset is imported", Location(), rule=_OPSET_RULE)
+        message = "no opset is imported; compile(..., opset=) says which it is"
+        findings.error("missing-opset-import", message, Location(), rule=_OPSET_RULE)
     if 1 <= model.ir_version < 3 and model.opset_import:
         message = f"opsets are imported, which IR version {model.ir_version} has not: it is opset 1 alone"
         findings.error("unexpected-opset-import", message, Location(), rule=_OPSET_RULE)

@@ -62,6 +62,8 @@ def _choose(site: Site, context: Context) -> Schema | None:
     version = context.opsets.get(domain)
     if version is None:
         message = f"{shown} is used, and no opset of {domain or 'ai.onnx'} is imported"
+        if not domain and context.parameters is None:
+            message += "; compile(..., opset=) says which it is"
         findings.error("missing-opset-import", message, site.location(), rule=rule)
         return None
     if version < 1:
