@@ -189,6 +189,17 @@ def test_models_that_cannot_be_merged(model: ModelProto) -> None:
         onnxc.merge(model, other, {"y": "b/x"})
 
 
+@pytest.mark.parametrize("body", ["y = Abs (x)", "y = Exp (x) z = Neg (y)"])
+def test_models_of_equal_names_are_told_to_take_a_prefix(body: str) -> None:
+    header = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => '
+    first = model_from_text(header + "(float[N] y) { y = Neg (x) }")
+    second = model_from_text(header + f"(float[N] {'z' if 'z' in body else 'y'}) {{ {body} }}")
+    with pytest.raises(InputError, match="both models have y: give one a prefix"):
+        onnxc.merge(first, second, {"y": "x"})
+    merged = checked(onnxc.merge(first, onnxc.rename(second, prefix="b/"), {"y": "b/x"}))
+    assert [info.name for info in merged.graph.input] == ["x"]
+
+
 def test_weights_are_the_same_tensors(model: ModelProto) -> None:
     part = checked(onnxc.extract(model, ["a"]))
     np.testing.assert_array_equal(numpy_helper.to_array(part.graph.initializer[0]), np.float32([1, 2]))

@@ -24,11 +24,11 @@ def merge_models(first: ModelProto, second: ModelProto, links: Links) -> ModelPr
     sources = {there: here for here, side in links.items() for there in ([side] if isinstance(side, str) else side)}
     _expect_sides(first.graph, second.graph, links, sources)
     _expect_one_version(first, second)
-    renames = {there: here for there, here in sources.items() if here != there}
-    renamed = rename_values(second, renames, may_join=True)
-    shared = (set(all_names(first.graph)) & set(all_names(renamed.graph))) - {*links, ""}
+    shared = (set(all_names(first.graph)) & set(all_names(second.graph))) - {*sources, ""}
     if shared:
         raise InputError(f"both models have {listed(sorted(shared))}: give one a prefix", code="name-taken")
+    renames = {there: here for there, here in sources.items() if here != there}
+    renamed = rename_values(second, renames, may_join=True)
     merged = ModelProto()
     merged.CopyFrom(first)
     merged.ir_version = max(first.ir_version, second.ir_version)
