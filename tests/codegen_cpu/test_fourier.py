@@ -54,6 +54,11 @@ def test_more_lines_than_units_have_memory_for() -> None:
     native.check(RANDOM.standard_normal((MOST_UNITS * 16 + 5, 3, 2)), roots(3, np.float64), bound=1e-15)
 
 
+def test_no_lines_need_no_memory() -> None:
+    native = transform(["f32[0, 6, 1]", "f64[6, 2]"], EVERY_TARGET[0])
+    native.check(np.zeros((0, 6, 1), np.float32), roots(6, np.float64))
+
+
 def test_infinities_are_not_turned_where_nothing_turns() -> None:
     native = transform(["f32[1, 6, 1]", "f64[6, 2]"], EVERY_TARGET[0])
     x = np.zeros((1, 6, 1), np.float32)

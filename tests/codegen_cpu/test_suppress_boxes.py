@@ -56,3 +56,10 @@ def test_classes_do_not_meet_in_memory(count: int, threads: int) -> None:
     native = Native(make(types, build), threads=threads)
     for images in (1, 3):
         native.check(predictions(images, 50, 19))
+
+
+def test_no_classes_need_no_memory() -> None:
+    types, build = detector(0, 6, channels_last=False)
+    native = Native(make(types, build))
+    for images in (0, 2):
+        native.check(predictions(images, 50, 0))

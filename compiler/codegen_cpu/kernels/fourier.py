@@ -39,7 +39,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     signal, roots = (operand_in_memory(frame, operand) for operand in op.operands)
     lines = frame.size(product(op.operands[0].shape[:-2]))
     transform = _Transform(frame, op, signal, roots, frame.size(op.operands[1].shape[0]), lines)
-    frame.f.loop(frame.begin, frame.end, 1, transform.unit)
+    if frame.scratch is not None:  # there is none for no units
+        frame.f.loop(frame.begin, frame.end, 1, transform.unit)
     frame.f.ret()
     work = op.operands[1].shape[0] * _WORK * lanes(op.operands[1].dtype, target)
     return KernelCode(name, (frame.f,), units(op, target), frame.grain(work))

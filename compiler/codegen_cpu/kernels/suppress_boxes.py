@@ -34,7 +34,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     # The root of a heap is what comes last: the highest score, and of equals the greatest stored index.
     heap = Heap(f"{name}_sift", ("i32", "i64"))
     boxes = _Boxes(frame, op, heap, corners, scores, first[0], first[1] if len(first) > 1 else None)
-    frame.f.loop(frame.begin, frame.end, 1, boxes.unit)
+    if frame.scratch is not None:  # there is none for no units
+        frame.f.loop(frame.begin, frame.end, 1, boxes.unit)
     frame.f.ret()
     shape = op.operands[1].shape
     return KernelCode(name, (frame.f, heap.function()), product(shape[:2]), frame.grain(shape[2] * _LOOKS))
