@@ -129,6 +129,16 @@ def test_nothing_is_written_into_an_empty_axis(kind: str, size: str) -> None:
         np.testing.assert_array_equal(around, np.arange(8))
 
 
+@pytest.mark.parametrize("rows", [0, 4])
+@pytest.mark.parametrize(("sizes", "rest"), [("M", (0,)), ("0", (0,)), ("3, M", (3, 0)), ("3, 0", (3, 0))])
+def test_no_index_of_slices_without_elements_is_looked_at(sizes: str, rest: tuple[int, ...], rows: int) -> None:
+    types = [f"f32[N, {sizes}]", "i64[K, 1]", f"f32[K, {sizes}]"]
+    executable = make_executable(Native(make(types, lambda ir, x, i, u: ir.scatter_nd(x, i, u, "set"))).artifact)
+    data, updates = np.zeros((rows, *rest), np.float32), np.zeros((2, *rest), np.float32)
+    found = executable.run({"x0": data, "x1": np.array([[9], [-9]]), "x2": updates})["y0"]
+    assert np.asarray(found).shape == data.shape
+
+
 def test_rows_of_a_cache_are_written_within_one_kernel() -> None:
     """What TensorScatter and the caches of decoders become: the index is the same along the last axis."""
 

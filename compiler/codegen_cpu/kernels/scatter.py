@@ -143,7 +143,7 @@ class _Scatter:
                 e.position(indices, (*index, Index(axis)), self.data.shape[axis]) for axis in range(self.depth)
             ]
             if self.depth == rank:
-                self._unless_lines_are_empty(e, lambda: self._apply(e, (first, last), coordinates, index))
+                self._unless_lines_are_empty(lambda: self._apply(e, (first, last), coordinates, index))
                 return
 
             def row(*middle: Int) -> None:
@@ -159,7 +159,8 @@ class _Scatter:
 
             self._loops(rest[:-1], row)
 
-        self._loops(outer, tuple_at)
+        # Where slices have no elements nothing is set, and no index is looked at.
+        self._unless_empty(product(rest), lambda: self._loops(outer, tuple_at))
 
     def _apply_within_lines(self, first: Int, last: Int) -> None:
         """scatter_along the last axis: each line by itself, one element after another."""
@@ -172,7 +173,7 @@ class _Scatter:
             def vector(e: Evaluator, column: Index) -> None:
                 index = (*outer, column)
                 position = e.position(indices, index, self.data.shape[-1])
-                self._unless_lines_are_empty(e, lambda: self._apply(e, None, (*outer, position), index))
+                self._unless_lines_are_empty(lambda: self._apply(e, None, (*outer, position), index))
 
             def elements() -> None:
                 if self._scatters_vectors:
@@ -221,13 +222,17 @@ class _Scatter:
         inside = f.icmp("ult", f.sub(line.base, first), f.sub(last, first))
         f.if_(inside, body)
 
-    def _unless_lines_are_empty(self, e: Evaluator, body: Callable[[], None]) -> None:
+    def _unless_lines_are_empty(self, body: Callable[[], None]) -> None:
         """`body`, where a line has elements: clamping a position in an empty axis leaves none that could be written."""
-        length = self.data.shape[-1]
-        if at_least(length, 1):
+        self._unless_empty(self.data.shape[-1], body)
+
+    def _unless_empty(self, size: Dim, body: Callable[[], None]) -> None:
+        """`body`, where there are so many of something and not none."""
+        f = self.frame.f
+        if at_least(size, 1):
             body()
         else:
-            e.f.if_(e.f.icmp("ne", e.size(length), 0), body)
+            f.if_(f.icmp("ne", self.frame.size(size), 0), body)
 
     def _apply(
         self, e: Evaluator, range: tuple[Int, Int] | None, target: Sequence[Index], source: Sequence[Index]
