@@ -191,8 +191,8 @@ def rename_command(model: Path, output: Path, names: Mapping[str, str], prefix: 
 def repair_command(model: Path, output: Path) -> None:
     """Write MODEL without those breaches of the standard that can mean one thing only.
 
-    Such are nodes out of order, graphs without a name, initializers that are no inputs before IR version 4, and
-    operators of com.microsoft without its import.
+    Such are nodes out of order, graphs without a name, initializers that are no inputs before IR version 4, operators
+    of com.microsoft without its import, attributes without a type, and constants that are there twice.
     """
     with progress(f"repairing {model.name}"):
         _write_part(onnxc.repair(model), output, model)
