@@ -13,7 +13,7 @@ from typing import Protocol
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, add_dots, add_pairs
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
@@ -140,8 +140,14 @@ class MicroKernel:
         return f"multiply_{self.types}_{self.rows}x{self.vectors}"
 
     def write(self, target: Target) -> FunctionBuilder:
-        """Its code."""
-        return write_micro_kernel(self, target)
+        """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, i64 panel stride, ptr tile, i64 k,
+        i64 accumulate, ptr ahead)
+
+        tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k * panel
+        stride + j], where a step of k is a group of neighbours. Strides count elements; k is at least 1. Meanwhile k
+        vectors from `ahead` on, which may be of nobody, get into the second-level cache.
+        """
+        return _Writer(self, target).write()
 
 
 @dataclass(frozen=True)
@@ -215,75 +221,78 @@ def library_function(name: str, parameters: str) -> FunctionBuilder:
     return FunctionBuilder(name, named, hidden=True, attributes="noinline nounwind")
 
 
-def write_micro_kernel(kernel: MicroKernel, target: Target) -> FunctionBuilder:
-    """void multiply(ptr a, i64 row stride, i64 k stride, ptr panel, i64 panel stride, ptr tile, i64 k, i64 accumulate,
-    ptr ahead)
+class _Writer:
+    """The one function of a kernel."""
 
-    tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over k of a[r * row stride + k * k stride] * panel[k * panel stride
-    + j], where a step of k is a group of neighbours. Strides count elements; k is at least 1. Meanwhile k vectors from
-    `ahead` on, which may be of nobody, get into the second-level cache.
-    """
-    types, rows, vectors = kernel.types, kernel.rows, kernel.vectors
-    element, lanes = register_type(types.sums), types.lanes(target)
-    instructions = _INSTRUCTIONS[types.group](types, target)
-    parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
-    parameters += ", ptr ahead"
-    f = library_function(kernel.name, parameters)
-    a, row_stride, k_stride, panel, panel_stride, tile, depth, accumulate, ahead = f.parameters
-    vector, width = vector_type(element, lanes), vectors * lanes
+    def __init__(self, kernel: MicroKernel, target: Target) -> None:
+        self.types, self.rows, self.vectors = kernel.types, kernel.rows, kernel.vectors
+        self.lanes = self.types.lanes(target)
+        self.instructions = _INSTRUCTIONS[self.types.group](self.types, target)
+        parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
+        self.f = library_function(kernel.name, f"{parameters}, ptr ahead")
+        self.a, self.row_stride, self.k_stride, self.panel, self.panel_stride, *rest = self.f.parameters
+        self.tile, self.depth, self.accumulate, self.ahead = rest
+        self.vector_elements = self.lanes * self.types.group
+        self.vector_bytes = self.vector_elements * self.types.panel.itemsize
 
-    def tile_pointer(row: int, column: int) -> Reg:
-        return f.gep(tile, row * width + column * lanes, element)
+    def write(self) -> FunctionBuilder:
+        f, element = self.f, register_type(self.types.sums)
+        vector, count = vector_type(element, self.lanes), self.rows * self.vectors
+        addresses = [f.gep(self.tile, ordinal * self.lanes, element) for ordinal in range(count)]
 
-    indices = [(row, column) for row in range(rows) for column in range(vectors)]
+        def previous() -> list[Reg]:
+            return [f.load(vector, address, align=64) for address in addresses]
 
-    def previous() -> list[Reg]:
-        return [f.load(vector, tile_pointer(row, column), align=64) for row, column in indices]
+        start = f.if_(f.icmp("ne", self.accumulate, 0), previous, lambda: [f.constant(vector, 0)] * count)
+        are_written = self.rows <= MOST_POINTERS and (self.types.group > 1 or self.types.sums.is_float)
+        is_dense = f.icmp("eq", self.k_stride, self.types.group) if are_written else FALSE
+        totals = f.if_(is_dense, partial(self._side_by_side, start), partial(self._by_strides, start))
+        for address, total in zip(addresses, totals, strict=True):
+            f.store(total, address, align=64)
+        f.ret()
+        return f
 
-    start = f.if_(f.icmp("ne", accumulate, 0), previous, lambda: [f.constant(vector, 0)] * len(indices))
+    def _by_strides(self, start: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums of rows that lie in any strides."""
+        f, element = self.f, memory_type(self.types.a)
 
-    vector_bytes = lanes * types.group * types.panel.itemsize
-    step_bytes = vectors * vector_bytes
-    soon = f.mul(panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * types.panel.itemsize)
+        def step(k: Int, *totals: Reg) -> Sequence[Reg]:
+            column = f.gep(self.a, f.mul(k, self.k_stride), element)
+            rows = [f.gep(column, f.mul(self.row_stride, row), element) for row in range(self.rows)]
+            return self._step(rows, k, 0, totals)
 
-    def step(read_row: Callable[[int, Int], Reg], k: Int, place: int, *totals: Reg) -> list[Reg]:
-        row_of_b = f.gep(panel, f.mul(k, panel_stride), memory_type(types.panel))
-        addresses = [
-            f.gep(row_of_b, column * lanes * types.group, memory_type(types.panel)) for column in range(vectors)
-        ]
-        b = [instructions.read(f, address, lanes) for address in addresses]
-        for byte in range(-place * step_bytes % CACHE_LINE_BYTES, step_bytes, CACHE_LINE_BYTES):
-            f.prefetch(f.gep(row_of_b, f.add(soon, byte)))
-        if place * vector_bytes % CACHE_LINE_BYTES == 0:
-            f.prefetch(f.gep(ahead, f.mul(k, lanes * types.group), memory_type(types.panel)), level=2)
+        return f.loop(0, self.depth, 1, step, start, at_least_once=True)
+
+    def _side_by_side(self, start: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums of rows that are dense along k, several steps written out."""
+        f, element = self.f, memory_type(self.types.a)
+        begins = [f.held(f.gep(self.a, f.mul(self.row_stride, row), element)) for row in range(self.rows)]
+
+        def step(k: Int, place: int, *totals: Reg) -> Sequence[Reg]:
+            return self._step([f.gep(row, f.mul(k, self.types.group), element) for row in begins], k, place, totals)
+
+        return f.loop_in_steps(self.depth, WRITTEN_STEPS, step, start)
+
+    def _step(self, rows: Sequence[Reg], k: Int, place: int, totals: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums with one more product each, of the groups at `rows`; place: of the step among those written out."""
+        f, element, instructions = self.f, memory_type(self.types.panel), self.instructions
+        line = f.gep(self.panel, f.mul(k, self.panel_stride), element)
+        columns = [f.gep(line, column * self.vector_elements, element) for column in range(self.vectors)]
+        b = [instructions.read(f, column, self.lanes) for column in columns]
+        self._fetch(line, k, place)
         sums = list(totals)
-        for row in range(rows):
-            x = instructions.spread(f, read_row(row, k), lanes)
-            for column in range(vectors):
-                ordinal = row * vectors + column
-                sums[ordinal] = instructions.add_product(f, x, b[column], sums[ordinal])
+        for row, address in enumerate(rows):
+            x = instructions.spread(f, address, self.lanes)
+            for column, y in enumerate(b):
+                ordinal = row * self.vectors + column
+                sums[ordinal] = instructions.add_product(f, x, y, sums[ordinal])
         return sums
 
-    def strided(row: int, k: Int) -> Reg:
-        column_of_a = f.gep(a, f.mul(k, k_stride), memory_type(types.a))
-        return f.gep(column_of_a, f.mul(row_stride, row), memory_type(types.a))
-
-    def by_strides() -> Sequence[Reg]:
-        return f.loop(0, depth, 1, lambda k, *sums: step(strided, k, 0, *sums), start, at_least_once=True)
-
-    def side_by_side() -> Sequence[Reg]:
-        pointers = [f.held(f.gep(a, f.mul(row_stride, row), memory_type(types.a))) for row in range(rows)]
-
-        def read_row(row: int, k: Int) -> Reg:
-            return f.gep(pointers[row], f.mul(k, types.group), memory_type(types.a))
-
-        return f.loop_in_steps(depth, WRITTEN_STEPS, partial(step, read_row), start)
-
-    if rows > MOST_POINTERS or (types.group == 1 and not types.sums.is_float):
-        totals = by_strides()
-    else:
-        totals = f.if_(f.icmp("eq", k_stride, types.group), side_by_side, by_strides)
-    for (row, column), total in zip(indices, totals, strict=True):
-        f.store(total, tile_pointer(row, column), align=64)
-    f.ret()
-    return f
+    def _fetch(self, line: Reg, k: Int, place: int) -> None:
+        """Asks for what is read soon, and for what is read after all of it: each line of the cache once."""
+        f, step_bytes = self.f, self.vectors * self.vector_bytes
+        soon = f.mul(self.panel_stride, max(1, PREFETCHED_BYTES // step_bytes) * self.types.panel.itemsize)
+        for byte in range(-place * step_bytes % CACHE_LINE_BYTES, step_bytes, CACHE_LINE_BYTES):
+            f.prefetch(f.gep(line, f.add(soon, byte)))
+        if place * self.vector_bytes % CACHE_LINE_BYTES == 0:
+            f.prefetch(f.gep(self.ahead, f.mul(k, self.vector_elements), memory_type(self.types.panel)), level=2)
