@@ -7,18 +7,22 @@ first-level cache from line to line. Neighbouring columns of a line are summed a
 line of the image is loaded once, where the window is not too wide for that. Of lines of known length each tile whose
 windows leave the image has code of its own, without what they would read there. Where zeros stand between the elements
 of the image, tiles have columns of each phase, and each column the taps that meet elements.
+
+Where the pixels under windows share sets of the cache, as they do if channels are a multiple of 1024, what a unit reads
+is copied first, so that they lie side by side.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product as pairs
+from math import prod
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
+from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED, copied_pitch, copied_window
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -55,11 +59,22 @@ class _Tile:
 
 
 @dataclass(frozen=True)
+class _Image:
+    """Where the image is read: element [n, *positions, c] lies `offset` and so many strides behind `base`."""
+
+    base: Reg
+    offset: Int
+    strides: tuple[Int, ...]
+
+
+@dataclass(frozen=True)
 class _Depthwise:
     frame: KernelFrame
     op: Op
     x: View
     w: View
+    copy: _Image | None = None
+    """What is read in place of the image."""
 
     @cached_property
     def sums(self) -> DType:
@@ -123,12 +138,79 @@ class _Depthwise:
         def unit(ordinal: Reg) -> None:
             *outer, band, columns, channels = frame.split(ordinal, units)
             across = part(columns, box.columns, frame.size(shape[-2])), part(channels, block, self.channels)
-            f.loop(*part(band, box.rows, frame.size(shape[-3])), 1, lambda row: self._line((*outer, row), *across))
+            lines = part(band, box.rows, frame.size(shape[-3]))
+            reader = self
+            if self.schedule.packs_rows:
+                reader = replace(self, copy=self._copied(outer[0], lines, across[0][0], across[1]))
+            f.loop(*lines, 1, lambda row: reader._line((*outer, row), *across))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         work = minimum(shape[-2], box.columns) * (block * self.group * box.rows)
         return KernelCode(name, (f,), product(units), frame.grain(work))
+
+    # What is read
+
+    @cached_property
+    def image(self) -> _Image:
+        """The image, or what is copied of it."""
+        if self.copy is not None:
+            return self.copy
+        strides = tuple(self.frame.size(stride) for stride in self.x.strides)
+        return _Image(self._base(self.x), self.frame.size(self.x.offset), strides)
+
+    @cached_property
+    def _room(self) -> Reg:
+        """Memory for what a unit copies: lines of pixels, of so many channels each."""
+        assert self.schedule.unit is not None, self.schedule
+        elements = prod(copied_window(self.op, self.schedule.unit)) * copied_pitch(self.op, self.schedule.tile)
+        return self.frame.f.alloca(memory_type(self.x.base.dtype), elements)
+
+    def _copied(self, image: Int, lines: tuple[Int, Int], column: Int, channels: tuple[Int, Int]) -> _Image:
+        """A copy of what a unit reads: the windows of `lines` from `column` on, of some channels."""
+        f, op, pitch = self.frame.f, self.op, copied_pitch(self.op, self.schedule.tile)
+        assert self.schedule.unit is not None, self.schedule
+        height, width = copied_window(op, self.schedule.unit)
+        first = [self._start(axis, begin) for axis, begin in enumerate((lines[0], column))]
+        ends = f.add(first[0], height), f.add(first[1], width)
+        last = [f.smin(end, self.frame.size(size)) for end, size in zip(ends, self.x.shape[1:-1], strict=True)]
+        strides: tuple[Int, ...] = (0, width * pitch, pitch, 1)
+        origin = f.add(f.add(f.mul(first[0], strides[1]), f.mul(first[1], pitch)), channels[0])
+        element = memory_type(self.x.base.dtype)
+        copied = _Image(f.gep(self._room, f.neg(origin), element), 0, strides)
+        own = f.add(self.image.offset, f.mul(image, self.image.strides[0]))
+
+        def pixel(line: Int, column: Int) -> None:
+            source, room = (
+                f.gep(
+                    each.base,
+                    f.add(start, f.add(f.mul(line, each.strides[1]), f.mul(column, each.strides[2]))),
+                    element,
+                )
+                for each, start in ((self.image, own), (copied, 0))
+            )
+            self._copy_channels(source, room, channels)
+
+        def line(ordinal: Int) -> None:
+            f.loop(f.smax(first[1], 0), last[1], 1, lambda column: pixel(ordinal, column))
+
+        f.loop(f.smax(first[0], 0), last[0], 1, line)
+        return copied
+
+    def _copy_channels(self, source: Reg, room: Reg, channels: tuple[Int, Int]) -> None:
+        """The channels of a pixel, in whole vectors but for the last ones of the image."""
+        f, lanes, element = self.frame.f, self.frame.lanes, memory_type(self.x.base.dtype)
+        vector, whole, (first, behind) = vector_type(element, lanes), self.channels // lanes * lanes, channels
+
+        def copy(channel: Int, mask: Reg | None = None) -> None:
+            address, zero = f.gep(source, channel, element), f.constant(vector, 0)
+            x = f.load(vector, address) if mask is None else f.masked_load(vector, address, mask, passthru=zero)
+            f.store(x, f.gep(room, channel, element))
+
+        stop = behind if whole == self.channels else f.smin(behind, whole)
+        f.loop(first, stop, lanes, copy)
+        if whole < self.channels:
+            f.if_(f.icmp("sgt", behind, whole), lambda: copy(whole, f.tail_mask(lanes, self.channels - whole)))
 
     # Tiles
 
@@ -237,10 +319,10 @@ class _Depthwise:
         frame, f = self.frame, self.frame.f
         image, *rows = line
         starts = [self._start(axis, row) for axis, row in enumerate(rows)]
-        offset = f.add(frame.size(self.x.offset), f.mul(image, frame.size(self.x.strides[0])))
+        offset = f.add(self.image.offset, f.mul(image, self.image.strides[0]))
         begins = [start if spread == 1 else 0 for start, spread in zip(starts, self.spread[:-1], strict=True)]
-        for start, stride in zip((*begins, tile.first), self.x.strides[1:-1], strict=True):
-            offset = f.add(offset, f.mul(start, frame.size(stride)))
+        for start, stride in zip((*begins, tile.first), self.image.strides[1:-1], strict=True):
+            offset = f.add(offset, f.mul(start, stride))
         zeros = [f.constant(vector_type(self.element, frame.lanes), 0.0)] * self.columns
         weights = f.add(frame.size(self.w.offset), f.mul(channel, self.filter_strides[0]))
         totals = self._lines(tile, (channel, mask), starts, (offset, weights), zeros)
@@ -275,7 +357,7 @@ class _Depthwise:
         f, axis = self.frame.f, len(self.taps) - 1 - len(starts)
         if not starts:
             return self._taps(tile, lanes, offsets, totals)
-        stride = f.mul(self.frame.size(self.x.strides[1 + axis]), self.op.ints("dilations")[axis])
+        stride = f.mul(self.image.strides[1 + axis], self.op.ints("dilations")[axis])
 
         def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
             ahead = f.add(offsets[0], f.mul(ordinal, stride)), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
@@ -286,7 +368,7 @@ class _Depthwise:
             element = f.sdiv(position, self.spread[axis])
             meets = f.icmp("eq", f.mul(element, self.spread[axis]), position)
             meets = f.and_(meets, f.icmp("ult", element, self.frame.size(self.x.shape[1 + axis])))
-            line = f.mul(element, self.frame.size(self.x.strides[1 + axis]))
+            line = f.mul(element, self.image.strides[1 + axis])
             ahead = f.add(offsets[0], line), f.add(offsets[1], f.mul(ordinal, self._tap_stride(axis)))
             return f.if_(meets, lambda: self._lines(tile, lanes, starts[1:], ahead, inner), lambda: inner)
 
@@ -313,7 +395,7 @@ class _Depthwise:
         f, dilation = self.frame.f, self.op.ints("dilations")[-1]
         if self.unrolled == self.taps[-1]:
             return self._products(tile.inside, lanes, offsets, totals)
-        stride, width = self.frame.size(self.x.strides[-2]), self.frame.size(self.x.shape[-2])
+        stride, width = self.image.strides[-2], self.frame.size(self.x.shape[-2])
 
         def tap(ordinal: Int, *inner: Reg) -> Sequence[Reg]:
             ahead = f.mul(ordinal, dilation)
@@ -365,8 +447,8 @@ class _Depthwise:
             if is_inside == FALSE:
                 continue
             reader = e if is_inside == TRUE else self._evaluator(mask, is_inside)
-            start = f.add(offsets[0], f.mul(frame.size(self.x.strides[-2]), offset))
-            read = self._widened(reader.load(x, self._base(self.x), self._channels(reader, start, channel)), x)
+            start = f.add(offsets[0], f.mul(self.image.strides[-2], offset))
+            read = self._widened(reader.load(x, self.image.base, self._channels(reader, start, channel)), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
             for column, tap in meeting:
                 sums[column] = f.fma(read, factors[tap], sums[column])

@@ -1,7 +1,7 @@
 """Depthwise convolutions on a CPU: which these are, what is summed at once, and what a unit of work is."""
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 from onnxc.compiler.codegen_cpu.schedules.elements import element_threads
 from onnxc.compiler.ir.dims import Dim
@@ -13,7 +13,7 @@ from onnxc.compiler.planning.loops.views import is_dense, operand_views
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["WIDEST_UNROLLED", "depthwise_schedule", "is_depthwise"]
+__all__ = ["WIDEST_UNROLLED", "copied_pitch", "copied_window", "depthwise_schedule", "is_depthwise"]
 
 MOST_COLUMNS = 8
 """Neighbouring columns that a depthwise convolution sums at once: as many additions are under way as their latency."""
@@ -32,6 +32,13 @@ LINE_TILES = 8
 UNIT_BYTES = {32: 24 * 1024, 16: 16 * 1024}
 """What windows of a line of a unit read, for 32 and for 16 vector registers: half of the first-level cache of
 processors with AVX-512, and with AVX2: 240 channels of 28 x 28 pixels by 5 x 5 take 117 us there so, 121 with more."""
+
+WAY_BYTES, WAYS = 4096, 8
+"""Addresses so far apart share a set of the first-level cache, of which there are so many places: nearly all processors
+have 64 sets of lines of 64 bytes, and 8 places or a few more."""
+
+MOST_COPIED_BYTES = 1 << 17
+"""What a unit copies at most, on the stack and in the second-level cache."""
 
 SMALL_GROUPS = (2, 4)
 """Channels of a group of f32: within the 128 bits that every processor exchanges at once."""
@@ -68,15 +75,61 @@ def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> Convol
     columns = _columns(op.result.shape[-2], op.ints("input_dilations")[-1])
     lanes = target.vector_bits // op.dtype().bits
     unit = Tile(UNIT_LINES, UNIT_TILES * columns) if op.result.rank > 3 else Tile(1, LINE_TILES * columns)
+    tile = Tile(columns, _channels(op, unit.columns, sizes[2:], lanes, target))
+    copies = _share_sets(op, unit, sizes[2:]) and copied_bytes(op, tile, unit) <= MOST_COPIED_BYTES
+    why = "filters of each channel" if op.operands[1].shape[1] == 1 else "groups of few filters"
     return ConvolutionSchedule(
         algorithm="depthwise",
-        tile=Tile(columns, _channels(op, unit.columns, sizes[2:], lanes, target)),
+        tile=tile,
         unit=unit,
+        packs_rows=copies,
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         workers=Threads(lanes, element_threads(target).grain),
         packing=packing,
-        why="filters of each channel" if op.operands[1].shape[1] == 1 else "groups of few filters",
+        why=f"{why}, of windows that are copied: their pixels share sets of the cache" if copies else why,
     )
+
+
+def copied_window(op: Op, unit: Tile) -> tuple[int, int]:
+    """How many lines and columns of an image, of two spatial axes, the windows of a unit read at most."""
+    taps, image, low = known_sizes(op.operands[1].shape[2:]), op.operands[0].shape[1:-1], op.dims("low")
+    rows = zip((unit.rows, unit.columns), op.ints("strides"), taps, op.ints("dilations"), strict=True)
+    read = ((count - 1) * step + (size - 1) * dilation + 1 for count, step, size, dilation in rows)
+    # Of an image that is smaller there is nothing but its elements, and the room for what is before them.
+    ends = (size + before for size, before in zip(image, low, strict=True))
+    lines, columns = (min(each, end) if isinstance(end, int) else each for each, end in zip(read, ends, strict=True))
+    return lines, columns
+
+
+def copied_pitch(op: Op, tile: Tile) -> int:
+    """How far apart pixels are in what is copied, in elements: the channels of a unit, and a line of the cache behind
+    them where these would share sets again."""
+    item = op.operands[0].dtype.itemsize
+    line = WAY_BYTES // 64 // item
+    return tile.columns + (line if tile.columns * item % (WAY_BYTES // 4) == 0 else 0)
+
+
+def copied_bytes(op: Op, tile: Tile, unit: Tile) -> int:
+    """What a unit copies."""
+    lines, columns = copied_window(op, unit)
+    return lines * columns * copied_pitch(op, tile) * op.operands[0].dtype.itemsize
+
+
+def _share_sets(op: Op, unit: Tile, taps: Sequence[int]) -> bool:
+    """Whether so many pixels under the windows of a line of a unit share a set of the cache that they push each other
+    out. With 1024 channels, all that are read at one channel do: 19 x 19 pixels took 915 us, and 112 of 1008 channels.
+
+    Of images of two spatial axes whose filters are as many as their channels.
+    """
+    x, (view, _) = op.operands[0], operand_views(op)
+    stride, width = view.strides[-2], x.shape[-2]
+    is_plain = x.rank == 4 and set(op.ints("input_dilations")) == {1} and x.shape[-1] == op.result.shape[-1]
+    if not is_plain or not isinstance(stride, int):
+        return False
+    reach = (unit.columns - 1) * op.ints("strides")[-1] + (taps[-1] - 1) * op.ints("dilations")[-1] + 1
+    pixels = prod(taps[:-1]) * (min(width, reach) if isinstance(width, int) else reach)
+    places = WAY_BYTES // gcd(stride * x.dtype.itemsize, WAY_BYTES)
+    return pixels > 2 * places * WAYS
 
 
 def _columns(length: Dim, phases: int) -> int:
