@@ -1,10 +1,11 @@
 """Values whose memory a kernel crosses: squares of them are turned in registers, into a tile that lies as rows do.
 
 A vector goes along the axis that is dense in memory; as many of them as it has lanes are a square, whose rows, turned,
-go along the last axis. The tile is as many rows as a vector has lanes, and stays in the nearest cache.
+go along the last axis. The tile is as many rows as a line of the cache has elements, so that all of a line is used
+while it is there: lines 4096 bytes apart share a set, and push each other out. It stays in the nearest cache.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
@@ -14,16 +15,18 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.views import View
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 
 @dataclass(frozen=True)
 class TurnedTile:
-    """A tile of `side` columns of a value that is the view of a buffer, dense along the axis `crossed`."""
+    """A tile of `rows` by `side` columns of a value that is the view of a buffer, dense along the axis `crossed`."""
 
     frame: KernelFrame
     value: Value
     view: View
     crossed: int
+    rows: int
     side: int
     tile: Reg
 
@@ -33,16 +36,22 @@ class TurnedTile:
         left = f.sub(self.frame.size(self.view.shape[self.crossed]), index[self.crossed])
         last = f.sub(stop, 1)
 
-        def square(column: Int, mask: Reg | None) -> None:
+        def square(column: Int, ahead: Int, mask: Reg | None) -> None:
             # Columns behind the last are read as it again: the tile has room for them.
-            rows = [self._load(index, f.smin(f.add(column, lane), last), mask) for lane in range(lanes)]
+            rows = [self._load(index, ahead, f.smin(f.add(column, lane), last), mask) for lane in range(lanes)]
             for lane, row in enumerate(turn_square(f, rows)):
-                f.store(row, self._address(f.sub(column, first), lane))
+                f.store(row, self._address(f.sub(column, first), f.add(ahead, lane)))
 
-        def columns(mask: Reg | None) -> None:
-            f.loop(first, stop, lanes, lambda column: square(column, mask), at_least_once=True)
+        def whole(column: Int) -> None:
+            f.loop(0, self.rows, lanes, lambda ahead: square(column, ahead, None))
 
-        f.if_(f.icmp("sge", left, lanes), lambda: columns(None), lambda: columns(f.tail_mask(lanes, left)))
+        def part(column: Int) -> None:
+            f.loop(0, left, lanes, lambda ahead: square(column, ahead, f.tail_mask(lanes, f.sub(left, ahead))))
+
+        def columns(body: Callable[[Int], None]) -> None:
+            f.loop(first, stop, lanes, body, at_least_once=True)
+
+        f.if_(f.icmp("sge", left, self.rows), lambda: columns(whole), lambda: columns(part))
 
     def write(self, index: Sequence[Int], target: Reg, columns: int) -> None:
         """Turns squares from an index on into whole rows at `target`, as many as a vector has lanes, side by side."""
@@ -50,16 +59,18 @@ class TurnedTile:
         mask = None if columns >= lanes else f.tail_mask(lanes, columns)
         # The last square begins where it ends with the row, and writes some elements again.
         for first in (*range(0, columns - lanes, lanes), max(columns - lanes, 0)):
-            loaded = [self._load(index, f.add(index[-1], first + lane), None) for lane in range(min(lanes, columns))]
+            loaded = [self._load(index, 0, f.add(index[-1], first + lane), None) for lane in range(min(lanes, columns))]
             rows = [*loaded, *loaded[-1:] * (lanes - len(loaded))]
             for lane, row in enumerate(turn_square(f, rows)):
                 address = f.gep(target, lane * columns + first, memory)
                 f.store(row, address) if mask is None else f.masked_store(row, address, mask)
 
-    def _load(self, index: Sequence[Int], column: Int, mask: Reg | None) -> Reg:
+    def _load(self, index: Sequence[Int], ahead: Int, column: Int, mask: Reg | None) -> Reg:
+        """A vector of the rows from those of the index and so many more on."""
         f, view, memory = self.frame.f, self.view, memory_type(self.value.dtype)
-        e = self.frame.evaluator()
-        offset = e.strided([*map(Index, index[:-1]), Index(column)], view.strides, view.offset)
+        e, at = self.frame.evaluator(), [*index[:-1], column]
+        at[self.crossed] = f.add(at[self.crossed], ahead)
+        offset = e.strided([*map(Index, at)], view.strides, view.offset)
         address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, self.frame.lanes)
         if mask is None:
             return f.load(vector, address)
@@ -74,7 +85,10 @@ class TurnedTile:
         return e.load(self.value, self.tile, Index(e.f.add(e.f.mul(row, self.side), column.base), column.step))
 
 
-def turned_tile(frame: KernelFrame, value: Value, view: View, crossed: int, side: int) -> TurnedTile:
-    """A tile for a value, on the stack."""
-    tile = frame.f.alloca(memory_type(value.dtype), frame.lanes * side)
-    return TurnedTile(frame, value, view, crossed, side, tile)
+def turned_tiles(frame: KernelFrame, crossed: int, side: int, leaves: Mapping[Value, View]) -> Sequence[TurnedTile]:
+    """Tiles for values, on the stack, all of as many rows as the longest line of them has elements."""
+    rows = max((frame.lanes, *(CACHE_LINE_BYTES // value.dtype.itemsize for value in leaves)))
+    return [
+        TurnedTile(frame, value, view, crossed, rows, side, frame.f.alloca(memory_type(value.dtype), rows * side))
+        for value, view in leaves.items()
+    ]

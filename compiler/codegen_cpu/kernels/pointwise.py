@@ -9,7 +9,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.schedules.elements import SMALLEST_CROSSED
 from onnxc.compiler.codegen_cpu.short_rows import ShortRows, emit_short_rows
-from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tile
+from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tiles
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -136,11 +136,8 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     counts = [floordiv(shape[axis] + length - 1, length) for axis, length in ((last, side), (crossed, rows))]
     units = [shape[axis] for axis in others] + counts
     row_side = frame.size(rows)
-    tiles = [
-        turned_tile(frame, value, view, crossed, side)
-        for value, view in domain.leaves.items()
-        if is_crossed(view, crossed)
-    ]
+    turned = {value: view for value, view in domain.leaves.items() if is_crossed(view, crossed)}
+    tiles = turned_tiles(frame, crossed, side, turned)
 
     def unit(ordinal: Reg) -> None:
         *outer, column, row = frame.split(ordinal, units)
@@ -156,7 +153,7 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
                 f.loop(
                     first_row,
                     row_stop,
-                    frame.lanes,
+                    tiles[0].rows,
                     lambda row: square.rows(outside, row, row_stop),
                     at_least_once=True,
                 )
@@ -202,19 +199,27 @@ class _Square:
 
     def rows(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """As many rows as a tile has, or up to the last."""
-        f, rank = self.frame.f, len(self.domain.shape)
-        index = [{**outside, self.crossed: start, rank - 1: self.first}[axis] for axis in range(rank)]
-        columns = self._whole_columns()
+        f, columns, count = self.frame.f, self._whole_columns(), self.tiles[0].rows
         if columns is None:
-            self._rows_of_tiles(outside, index, start, row_stop)
+            self._rows_of_tiles(outside, start, row_stop)
             return
-        target = self.frame.evaluator().strided(list(map(Index, index)), self.domain.output).base
-        address = f.gep(self.frame.output, target, memory_type(self.frame.root.dtype))
-        f.if_(
-            f.icmp("sge", f.sub(row_stop, start), self.frame.lanes),
-            lambda: self.tiles[0].write(index, address, columns),
-            lambda: self._rows_of_tiles(outside, index, start, row_stop),
-        )
+
+        def write(row: Int) -> None:
+            index = self._index(outside, row)
+            target = self.frame.evaluator().strided(list(map(Index, index)), self.domain.output).base
+            address = f.gep(self.frame.output, target, memory_type(self.frame.root.dtype))
+            self.tiles[0].write(index, address, columns)
+
+        def whole() -> None:
+            f.loop(start, f.add(start, count), self.frame.lanes, write)
+
+        is_whole = f.icmp("sge", f.sub(row_stop, start), count)
+        f.if_(is_whole, whole, lambda: self._rows_of_tiles(outside, start, row_stop))
+
+    def _index(self, outside: Mapping[int, Int], row: Int) -> list[Int]:
+        """Where a row of the square begins."""
+        rank = len(self.domain.shape)
+        return [{**outside, self.crossed: row, rank - 1: self.first}[axis] for axis in range(rank)]
 
     def _whole_columns(self) -> int | None:
         """The columns of rows that are only moved, lie side by side, and are narrow; None of others."""
@@ -223,18 +228,18 @@ class _Square:
             return None
         return columns if isinstance(columns, int) and columns * root.dtype.itemsize <= NARROW_BYTES else None
 
-    def _rows_of_tiles(self, outside: Mapping[int, Int], index: Sequence[Int], start: Int, row_stop: Int) -> None:
+    def _rows_of_tiles(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """The rows by way of a tile for each value that is turned."""
         f, rank = self.frame.f, len(self.domain.shape)
         for tile in self.tiles:
-            tile.fill(index, self.stop)
+            tile.fill(self._index(outside, start), self.stop)
 
         def row(position: Int) -> None:
             outer = {**outside, self.crossed: position}
             before = [Index(outer[axis]) for axis in range(rank - 1)]
             write_row(self.frame, self.first, self.stop, lambda e, column: self._write(e, start, before, column))
 
-        f.loop(start, f.smin(f.add(start, self.frame.lanes), row_stop), 1, row, at_least_once=True)
+        f.loop(start, f.smin(f.add(start, self.tiles[0].rows), row_stop), 1, row, at_least_once=True)
 
     def _write(self, e: Evaluator, start: Int, before: Sequence[Index], column: Index) -> None:
         f = e.f
