@@ -86,8 +86,8 @@ class TurnedTile:
 
 
 def turned_tiles(frame: KernelFrame, crossed: int, side: int, leaves: Mapping[Value, View]) -> Sequence[TurnedTile]:
-    """Tiles for values, on the stack, all of as many rows as the longest line of them has elements."""
-    rows = max((frame.lanes, *(CACHE_LINE_BYTES // value.dtype.itemsize for value in leaves)))
+    """Tiles for values, on the stack, all of as many rows as the longest line of them has elements, if a side has."""
+    rows = min(side, max((frame.lanes, *(CACHE_LINE_BYTES // value.dtype.itemsize for value in leaves))))
     return [
         TurnedTile(frame, value, view, crossed, rows, side, frame.f.alloca(memory_type(value.dtype), rows * side))
         for value, view in leaves.items()
