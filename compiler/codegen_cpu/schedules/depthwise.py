@@ -128,8 +128,8 @@ def _share_sets(op: Op, unit: Tile, taps: Sequence[int]) -> bool:
         return False
     reach = (unit.columns - 1) * op.ints("strides")[-1] + (taps[-1] - 1) * op.ints("dilations")[-1] + 1
     pixels = prod(taps[:-1]) * (min(width, reach) if isinstance(width, int) else reach)
-    places = WAY_BYTES // gcd(stride * x.dtype.itemsize, WAY_BYTES)
-    return pixels > 2 * places * WAYS
+    sets = WAY_BYTES // gcd(stride * x.dtype.itemsize, WAY_BYTES)
+    return pixels > 2 * sets * WAYS
 
 
 def _columns(length: Dim, phases: int) -> int:
