@@ -41,7 +41,9 @@ MOST_EDGE_TILES = 4
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution with a filter for each channel, channels innermost."""
     x, w = operand_views(op)
-    return _Depthwise(frame, op, x, w).emit(name)
+    base = frame.inputs[frame.kernel.block.parameters.index(x.base)]
+    image = _Image(base, frame.size(x.offset), tuple(frame.size(stride) for stride in x.strides))
+    return _Depthwise(frame, op, x, w, image).emit(name)
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class _Depthwise:
     op: Op
     x: View
     w: View
-    copy: _Image | None = None
-    """What is read in place of the image."""
+    image: _Image
+    """What is read: the image, or what a unit copies of it."""
 
     @cached_property
     def sums(self) -> DType:
@@ -141,7 +143,7 @@ class _Depthwise:
             lines = part(band, box.rows, frame.size(shape[-3]))
             reader = self
             if self.schedule.packs_rows:
-                reader = replace(self, copy=self._copied(outer[0], lines, across[0][0], across[1]))
+                reader = replace(self, image=self._copied(outer[0], lines, across[0][0], across[1]))
             f.loop(*lines, 1, lambda row: reader._line((*outer, row), *across))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
@@ -150,14 +152,6 @@ class _Depthwise:
         return KernelCode(name, (f,), product(units), frame.grain(work))
 
     # What is read
-
-    @cached_property
-    def image(self) -> _Image:
-        """The image, or what is copied of it."""
-        if self.copy is not None:
-            return self.copy
-        strides = tuple(self.frame.size(stride) for stride in self.x.strides)
-        return _Image(self._base(self.x), self.frame.size(self.x.offset), strides)
 
     @cached_property
     def _room(self) -> Reg:
