@@ -153,6 +153,12 @@ ROWS: tuple[Row, ...] = (
     row("ort", "AffineGrid", '"If align_corners=1, consider -1 and 1 to refer to the centers of the corner pixels".'),
     row("reference", "Unique", '"axis: The dimension to apply unique": of it alone.'),
     row("ort", "MatMulInteger", "The sum of no products is 0."),
+    row(
+        "ort",
+        "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
+        '"The production MUST never overflow. The accumulation may overflow if and only if in 32 bits": without an '
+        "instruction for it, products of u8 by i8 are added in pairs of 16 bits, which saturate.",
+    ),
     row("ort", "Gemm", "Y = alpha * A' * B' + beta * C: where A has no columns too, C is multiplied by beta."),
     row(
         "ort",

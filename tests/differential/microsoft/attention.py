@@ -96,7 +96,7 @@ def quantised_attention(draw: Draw) -> Parts:
     scale, zero = np.full(3 * hidden, 0.01, np.float32), np.full(3 * hidden, draw.zero(weights))
     inputs: Operands = {
         "x": draw.all_of(b, s, width),
-        "w": draw.all_of(width, 3 * hidden, dtype=weights),
+        "w": draw.weights(width, 3 * hidden, dtype=weights),
         "bias": draw.floats(3 * hidden),
         "x_scale": np.array(0.02, np.float32),
         "w_scale": scale if per_column else scale[0],
@@ -183,8 +183,8 @@ def quantised_lstm(draw: Draw) -> Parts:
     count = 2 if direction == "bidirectional" else 1
     given: Operands = {
         "x": draw.floats(length, batch, features),
-        "w": draw.all_of(count, features, 4 * hidden, dtype=I8),
-        "r": draw.all_of(count, hidden, 4 * hidden, dtype=I8),
+        "w": draw.weights(count, features, 4 * hidden, dtype=I8),
+        "r": draw.weights(count, hidden, 4 * hidden, dtype=I8),
         "b": draw.floats(count, 8 * hidden),
         "lens": None,
         "h": draw.floats(count, batch, hidden) if draw.flag() else None,

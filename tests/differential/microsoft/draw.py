@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from tests.support.signed_weights import END, LEAST
+
 Choice = TypeVar("Choice")
 Operands = dict[str, np.ndarray | None]
 
@@ -71,6 +73,12 @@ class Draw:
         """Integers of the whole range of a type, which is that of the case if none is given."""
         limits = np.iinfo(dtype or self.dtype)
         return np.asarray(self.rng.integers(limits.min, limits.max + 1, shape)).astype(limits.dtype)
+
+    def weights(self, *shape: int, dtype: np.dtype[np.generic]) -> np.ndarray:
+        """As `all_of`, for the second operand of a product."""
+        if dtype == np.int8:
+            return self.integers(LEAST, END, *shape, dtype=np.int8)
+        return self.all_of(*shape, dtype=dtype)
 
     def scale(self) -> np.ndarray:
         """A scale that is a power of two, so that nothing lies between two quantised values by rounding alone."""

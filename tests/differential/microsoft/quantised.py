@@ -106,7 +106,7 @@ def quantised_reduction(draw: Draw) -> Parts:
 def quantised_convolution(draw: Draw) -> Parts:
     is_last, group = draw.flag(), draw.pick(1, 2)
     given = parameters(draw, "x", "y") | {"x": image(draw, 4, is_last=is_last)}
-    given |= {"w": draw.all_of(6, 4 // group, 3, 3, dtype=I8), "w_scale": np.full(6, draw.scale())}
+    given |= {"w": draw.weights(6, 4 // group, 3, 3, dtype=I8), "w_scale": np.full(6, draw.scale())}
     given |= {"w_zero": np.zeros(6, np.int8), "y_scale": np.array(64.0, np.float32)}
     given["b"] = draw.integers(-100, 100, 6) if draw.flag() else None
     names = ("x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero", "b")
@@ -123,7 +123,7 @@ def quantised_gemm(draw: Draw) -> Parts:
         "a": draw.all_of(m, k),
         "a_scale": draw.scale(),
         "a_zero": draw.zero(),
-        "b": draw.all_of(*((n, k) if turned else (k, n)), dtype=b_type),
+        "b": draw.weights(*((n, k) if turned else (k, n)), dtype=b_type),
         "b_scale": np.full(n, draw.scale()) if per_column else draw.scale(),
         "b_zero": np.zeros(n, b_type) if per_column else draw.zero(b_type),
         "c": draw.integers(-1000, 1000, n) if draw.flag() else None,
@@ -143,7 +143,7 @@ def scaled_product(draw: Draw) -> Parts:
         "a": draw.floats(m, k) if is_dynamic else draw.all_of(m, k),
         "a_scale": draw.scale(),
         "a_zero": None if is_dynamic else draw.zero(),
-        "b": draw.all_of(k, n, dtype=b_type),
+        "b": draw.weights(k, n, dtype=b_type),
         "b_scale": scale,
         "b_zero": np.full(n, draw.zero(b_type)) if per_column else draw.zero(b_type),
         "bias": draw.floats(n) if draw.flag() else None,

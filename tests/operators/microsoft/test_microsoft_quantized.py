@@ -18,6 +18,7 @@ from tests.operators.microsoft.agreement import (
     run_ours,
     run_theirs,
 )
+from tests.support.signed_weights import END, LEAST
 
 TYPES = [np.uint8, np.int8]
 
@@ -25,6 +26,13 @@ TYPES = [np.uint8, np.int8]
 def quantised(*shape: int, dtype: type = np.uint8, seed: int = 0) -> np.ndarray:
     limits = np.iinfo(dtype)
     return integers(limits.min, limits.max + 1, *shape, dtype=dtype, seed=seed)
+
+
+def weights(*shape: int, dtype: type) -> np.ndarray:
+    """Second operands of products."""
+    limits = np.iinfo(dtype)
+    least, end = (LEAST, END) if dtype == np.int8 else (limits.min, limits.max + 1)
+    return integers(least, end, *shape, dtype=dtype, seed=1)
 
 
 def f32(value: object) -> np.ndarray:
@@ -158,7 +166,7 @@ def test_qlinear_conv(is_last: int, dtype: type) -> None:
         "x": quantised(1, *((6, 5, 4) if is_last else (4, 6, 5)), dtype=dtype),
         "x_scale": f32(0.125),
         "x_zero": zero(3, dtype),
-        "w": quantised(6, 2, 3, 3, dtype=np.int8, seed=1),
+        "w": weights(6, 2, 3, 3, dtype=np.int8),
         "w_scale": f32([0.5, 1, 2, 1, 0.5, 0.25]),
         "w_zero": np.zeros(6, np.int8),
         "y_scale": f32(64),
@@ -180,7 +188,7 @@ def test_qgemm(transposed: int, has_output_scale: bool, per_column: bool, b_is_s
         "a": quantised(3, 8),
         "a_scale": f32(0.125),
         "a_zero": zero(-28, np.uint8),
-        "b": quantised(*((5, 8) if transposed else (8, 5)), dtype=b_type, seed=1),
+        "b": weights(*((5, 8) if transposed else (8, 5)), dtype=b_type),
         "b_scale": f32([0.5, 1, 2, 1, 0.5]) if per_column else f32(0.5),
         "b_zero": np.zeros(5, b_type) if per_column else np.array(3, b_type),
         "c": integers(-1000, 1000, 5, dtype=np.int32),
@@ -197,7 +205,7 @@ def test_qgemm(transposed: int, has_output_scale: bool, per_column: bool, b_is_s
 def test_matmul_integer_to_float(b_type: type, has_bias: bool, per_column: bool) -> None:
     inputs = {
         "a": quantised(2, 3, 8),
-        "b": quantised(8, 5, dtype=b_type, seed=1),
+        "b": weights(8, 5, dtype=b_type),
         "a_scale": f32(0.01),
         "b_scale": f32([0.5, 1, 2, 1, 0.5]) if per_column else f32(0.5),
         "a_zero": zero(-28, np.uint8),
@@ -212,7 +220,7 @@ def test_matmul_integer_to_float(b_type: type, has_bias: bool, per_column: bool)
 def test_dynamic_quantize_matmul(has_bias: bool, per_column: bool) -> None:
     inputs = {
         "a": normal(2, 3, 8),
-        "b": quantised(8, 5, dtype=np.int8, seed=1),
+        "b": weights(8, 5, dtype=np.int8),
         "b_scale": f32([0.5, 1, 2, 1, 0.5]) if per_column else f32(0.5),
         "b_zero": np.zeros(5, np.int8) if per_column else zero(3, np.int8),
         "bias": normal(5) if has_bias else None,

@@ -5,6 +5,7 @@ import pytest
 
 from onnxc.runtime.errors import ModelError
 from tests.operators.microsoft.agreement import assert_agrees, integers, make_model, normal, run_ours, run_theirs
+from tests.support.signed_weights import END, LEAST
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
@@ -35,8 +36,8 @@ def test_dynamic_quantize_lstm(per_column: bool, direction: str) -> None:
     shape = (count, 4 * hidden) if per_column else (count,)
     inputs = {
         "x": normal(length, batch, features),
-        "w": integers(-128, 128, count, features, 4 * hidden, dtype=np.int8),
-        "r": integers(-128, 128, count, hidden, 4 * hidden, dtype=np.int8, seed=1),
+        "w": integers(LEAST, END, count, features, 4 * hidden, dtype=np.int8),
+        "r": integers(LEAST, END, count, hidden, 4 * hidden, dtype=np.int8, seed=1),
         "b": normal(count, 8 * hidden, seed=2),
         "lens": None,
         "h": normal(count, batch, hidden, seed=3),
