@@ -8,7 +8,7 @@ line of the image is loaded once, where the window is not too wide for that. Of 
 windows leave the image has code of its own, without what they would read there. Where zeros stand between the elements
 of the image, tiles have columns of each phase, and each column the taps that meet elements.
 
-Where the pixels under windows share sets of the cache, as they do if channels are a multiple of 1024, what a unit reads
+Where the pixels under windows share sets of the cache, as those of 512 channels or a multiple do, what a unit reads
 is copied first, so that they lie side by side.
 """
 

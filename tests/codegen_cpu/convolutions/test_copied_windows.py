@@ -56,6 +56,13 @@ def test_f64_is_copied_at_half_as_many_channels() -> None:
     native.check(_whole(F64, *sizes_of(shape, {})))
 
 
+def test_an_image_without_lines_is_all_padding() -> None:
+    case = Convolution("depthwise", (1, 1024, 0, 19), (1024, 1, 3, 3), ONES, (3, 1), (2, 1), ONES, 1024)
+    w, shape = _whole(F32, *case.w, seed=1), case.shape(last=True)
+    native = Native(make([TensorType(F32, shape)], lambda ir, x: case.build(ir, x, ir.constant(w), last=True)))
+    native.check(_whole(F32, *sizes_of(shape, {})))
+
+
 def test_bytes_are_copied_too() -> None:
     w = _whole(I8, 4096, 1, 3, 3, seed=1)
     native = Native(make(["i8[1, 10, 9, 4096]"], lambda ir, x: ir.convolution(
