@@ -98,6 +98,27 @@ def test_short_rows_side_by_side(columns: int, target: Target) -> None:
         native.check(np.resize(odd_values(F32), (2, count, columns)), bound=4 * precision(F32))
 
 
+# Less than a tile of the widest vectors, whole tiles, one row more; and a size that only a call tells.
+@pytest.mark.parametrize("beside", ["5", "130", "512", "513", "M"])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_side_by_side_go_along_together(beside: str, dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        folds = [*(ir.reduce(x, kind, (0,)) for kind in ("sum", "max")), ir.arg_reduce(x, "max", 0, False)]
+        wholes = [ir.softmax(x, 0), ir.sub(x, ir.mean(x, (0,), keepdims=True))] if dtype.is_float else []
+        return [*folds, *wholes]
+
+    native = Native(make([f"{dtype}[N, {beside}]"], build), target)
+    for columns in (1, 63, 64, 65, 200, 512) if beside == "M" else (int(beside),):
+        for rows in (2, 3, 4, 9):
+            native.check(sample(dtype, rows, columns), bound=8 * precision(dtype))
+        odd = np.random.default_rng(0).choice(odd_values(dtype), (9, columns))
+        native.check(odd, bound=8 * precision(dtype))
+    lanes, folds = target.vector_bits // 32, [kernel for kernel in native.plan.kernels if kernel.kind == "reduction"]
+    widest = max(kernel.scheduled(ReductionSchedule).tile.columns for kernel in folds)
+    assert (widest == lanes) == (beside == "5")
+
+
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:

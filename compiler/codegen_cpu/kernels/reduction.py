@@ -36,8 +36,25 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
 
 
 @dataclass
+class _Vector:
+    """Where a vector of a unit is along the kept axes, which of its lanes count, and what is known for all its rows."""
+
+    kept: Sequence[Index]
+    mask: Reg | None = None
+    bound: dict[Value, Reg] = field(default_factory=dict)
+
+
+# A visit of one element of each row of a vector: evaluator, index, lane mask and what is carried.
+_Visit = Callable[..., Sequence[Reg]]
+
+
+@dataclass
 class _RowLoops:
-    """One kernel: the folds of a block, all over the same axes of the same shape."""
+    """One kernel: the folds of a block, all over the same axes of the same shape.
+
+    Where lanes are rows side by side, a unit has as many vectors of them as the tile of the schedule is wide. All go
+    along their rows together, so that what lies side by side in memory is read once.
+    """
 
     frame: KernelFrame
     rows: Rows
@@ -57,9 +74,11 @@ class _RowLoops:
         if self.lanes_are_columns:
             self.outer, self.unit_width = tuple(kept_sizes), 1
         else:
-            self.outer, self.unit_width = tuple(kept_sizes[:-1]), self.frame.lanes
+            width = self.schedule.tile.columns
+            assert isinstance(width, int), width
+            self.outer, self.unit_width = tuple(kept_sizes[:-1]), width
         self.blocks: Dim = (
-            1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.frame.lanes - 1, self.frame.lanes)
+            1 if self.lanes_are_columns else floordiv(kept_sizes[-1] + self.unit_width - 1, self.unit_width)
         )
         self.units = product(self.outer) * self.blocks
         self.length = product(self.shape[axis] for axis in self.axes)
@@ -73,56 +92,74 @@ class _RowLoops:
     # Code
 
     def emit(self) -> None:
-        """The loop over units: a row, or as many rows as there are lanes."""
+        """The loop over units: a row, or the rows of a tile."""
         frame, f = self.frame, self.frame.f
 
         def unit(ordinal: Reg) -> None:
             row, block = (ordinal, 0) if self.lanes_are_columns else frame.split(ordinal, (1, self.blocks))
             outer = tuple(Index(coordinate) for coordinate in frame.split(row, self.outer))
             if self.lanes_are_columns:
-                self._unit(outer, None)
-                return
-            start = f.mul(block, frame.lanes)
-            left = f.sub(frame.size(self.shape[self.kept[-1]]), start)
-            full = f.icmp("sge", left, frame.lanes)
-            column = Index(start, 1)
-            f.if_(
-                full,
-                lambda: self._unit((*outer, column), None),
-                lambda: self._unit((*outer, column), f.tail_mask(frame.lanes, left)),
-            )
+                self._unit([_Vector(outer)])
+            else:
+                self._tile(outer, f.mul(block, self.unit_width))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
 
-    def _unit(self, kept: Sequence[Index], mask: Reg | None) -> None:
-        bound: dict[Value, Reg] = {}
-        for ordinal, fold in enumerate(self.folds):
-            self._bind_constants(fold.operands[0], kept, mask, bound)
-            if fold.name == "arg_reduce":
-                bound[fold.results[0]] = self._arg_fold(fold, kept, mask, bound)
-            else:
-                bound[fold.results[0]] = self._fold(ordinal, kept, mask, bound)
-        if self.writes_rows:
-            self._bind_constants(self.root, kept, mask, bound)
-            self._write_row(kept, mask, bound)
+    def _tile(self, outer: Sequence[Index], start: Int) -> None:
+        """Rows side by side from `start` on: all vectors of a tile together, at the end of the axis one by one."""
+        frame, f = self.frame, self.frame.f
+        lanes, width, size = frame.lanes, self.unit_width, self.shape[self.kept[-1]]
+        left = f.sub(frame.size(size), start)
+
+        def rows(column: Int, mask: Reg | None = None) -> _Vector:
+            return _Vector((*outer, Index(column, 1)), mask)
+
+        def whole() -> None:
+            self._unit([rows(f.add(start, offset)) for offset in range(0, width, lanes)])
+
+        def vector(offset: Int) -> None:
+            column = f.add(start, offset)
+            frame.lanes_left(lanes, f.sub(left, offset), lambda mask: self._unit([rows(column, mask)]))
+
+        if isinstance(size, int) and size % width == 0:
+            whole()
+        elif width == lanes:
+            vector(0)
         else:
-            self._write_fold(kept, mask, bound)
+            f.if_(f.icmp("sge", left, width), whole, lambda: f.loop(0, left, lanes, vector))
 
-    def _bind_constants(self, root: Value, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+    def _unit(self, vectors: Sequence[_Vector]) -> None:
+        for ordinal, fold in enumerate(self.folds):
+            self._bind_constants(fold.operands[0], vectors)
+            if fold.name == "arg_reduce":
+                folded = self._arg_fold(fold, vectors)
+            else:
+                folded = self._fold(ordinal, vectors)
+            for vector, value in zip(vectors, folded, strict=True):
+                vector.bound[fold.results[0]] = value
+        if self.writes_rows:
+            self._bind_constants(self.root, vectors)
+            self._write_row(vectors)
+        else:
+            for vector in vectors:
+                self._write_fold(vector)
+
+    def _bind_constants(self, root: Value, vectors: Sequence[_Vector]) -> None:
         """Computes what is one number for each row, such as scales and what comes of folds, before the row itself."""
-        lanes = 1 if self.lanes_are_columns else self.frame.lanes
-        e = self._evaluator(lanes, mask, bound)
-        for value in self.rows.constants(root):
-            if value not in bound:
-                bound[value] = e.spread(e.value(value, self._index(kept, [Index()] * len(self.axes))))
+        for vector in vectors:
+            e = self._evaluator(vector, 1 if self.lanes_are_columns else self.frame.lanes, vector.mask)
+            for value in self.rows.constants(root):
+                if value not in vector.bound:
+                    index = self._index(vector, [Index()] * len(self.axes))
+                    vector.bound[value] = e.spread(e.value(value, index))
 
-    def _index(self, kept: Sequence[Index], folded: Sequence[Index]) -> list[Index]:
-        positions = dict(zip((*self.kept, *self.axes), (*kept, *folded), strict=True))
+    def _index(self, vector: _Vector, folded: Sequence[Index]) -> list[Index]:
+        positions = dict(zip((*self.kept, *self.axes), (*vector.kept, *folded), strict=True))
         return [positions[axis] for axis in range(len(self.shape))]
 
-    def _evaluator(self, lanes: int, mask: Reg | None, bound: dict[Value, Reg]) -> Evaluator:
+    def _evaluator(self, vector: _Vector, lanes: int, mask: Reg | None) -> Evaluator:
         e = self.frame.evaluator(lanes, mask)
-        for value, register in bound.items():
+        for value, register in vector.bound.items():
             e.bound[value] = register
         return e
 
@@ -149,66 +186,63 @@ class _RowLoops:
         if after is not None and after is not before:
             self.held[after, columns] = e.bound[after] = e.value(after, index)
 
-    def _for_columns(
-        self,
-        kept: Sequence[Index],
-        mask: Reg | None,
-        bound: dict[Value, Reg],
-        visit: Callable[..., Sequence[Reg]],
-        carried: Sequence[Reg],
-    ) -> tuple[Reg, ...]:
+    def _for_columns(self, vectors: Sequence[_Vector], visit: _Visit, carried: Sequence[Reg]) -> tuple[Reg, ...]:
         """visit(evaluator, index, lane mask, carried) at every place of the folded axes, vectors along the last.
 
-        Where several values are carried, each goes with vectors of its own.
+        `carried` holds a value for each vector of the unit; where it holds several, each goes with places of its own.
         """
         frame, f = self.frame, self.frame.f
-        sizes, merged = [self.shape[axis] for axis in self.axes], self.rows.merged
-        outer, last = (sizes[:-merged], self.columns) if self.lanes_are_columns else (sizes, 1)
+        sizes = [self.shape[axis] for axis in self.axes]
+        if self.lanes_are_columns:
+            (vector,), outer = vectors, sizes[: -self.rows.merged]
+
+            def parts(ordinal: Int, *values: Reg) -> Sequence[Reg]:
+                before = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(outer)))
+                # Of axes that are gone through as one, the last counts for all.
+                before += (Index(),) * (len(sizes) - 1 - len(before))
+                return self._columns(vector, before, visit, values)
+
+            return f.loop(0, frame.size(product(outer)), 1, parts, carried)
 
         def rows(ordinal: Int, *values: Reg) -> Sequence[Reg]:
-            before = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(outer)))
-            # Of axes that are gone through as one, the last counts for all.
-            before += (Index(),) * (len(sizes) - 1 - len(before)) if self.lanes_are_columns else ()
-            if not self.lanes_are_columns:
-                e = self._evaluator(frame.lanes, mask, bound)
-                return visit(e, self._index(kept, before), None, *values)
-            return self._columns(kept, before, last, bound, visit, values)
+            place = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(sizes)))
+            after: list[Reg] = []
+            for ordinal, vector in enumerate(vectors):
+                e = self._evaluator(vector, frame.lanes, vector.mask)
+                after += visit(e, self._index(vector, place), None, *values[ordinal : ordinal + 1])
+            return after
 
-        count = frame.size(product(outer))
-        return f.loop(0, count, 1, rows, carried) if self.lanes_are_columns else self._in_turn(count, 1, rows, carried)
+        return self._in_turn(frame.size(product(sizes)), 1, rows, carried, len(vectors))
 
     def _in_turn(
-        self, stop: Int, step: int, visit: Callable[..., Sequence[Reg]], values: Sequence[Reg]
+        self, stop: Int, step: int, visit: _Visit, values: Sequence[Reg], together: int = 1
     ) -> tuple[Reg, ...]:
-        """visit(place, value) for the places below `stop`, each with the next of the values."""
-        f, count = self.frame.f, len(values)
-        if count < 2:
+        """visit(place, values) for the places below `stop`, each with the next of the values, so many `together`."""
+        f, groups = self.frame.f, len(values) // together
+        if groups < 2:
             return f.loop(0, stop, step, visit, values, unroll=self.holds_rows)
 
         def turn(position: Int, *totals: Reg) -> Sequence[Reg]:
-            return [visit(f.add(position, ordinal * step), total)[0] for ordinal, total in enumerate(totals)]
+            after: list[Reg] = []
+            for group in range(groups):
+                mine = totals[group * together :][:together]
+                after += visit(f.add(position, group * step), *mine)
+            return after
 
-        wide = step * count
+        wide = step * groups
         whole = f.mul(f.sdiv(stop, wide), wide)
-        first, *others = f.loop(0, whole, wide, turn, values, unroll=self.holds_rows)
-        return (*f.loop(whole, stop, step, visit, (first,), unroll=self.holds_rows), *others)
+        totals = f.loop(0, whole, wide, turn, values, unroll=self.holds_rows)
+        first = f.loop(whole, stop, step, visit, totals[:together], unroll=self.holds_rows)
+        return (*first, *totals[together:])
 
-    def _columns(
-        self,
-        kept: Sequence[Index],
-        before: Sequence[Index],
-        last: Dim,
-        bound: dict[Value, Reg],
-        visit: Callable[..., Sequence[Reg]],
-        values: Sequence[Reg],
-    ) -> Sequence[Reg]:
+    def _columns(self, vector: _Vector, before: Sequence[Index], visit: _Visit, values: Sequence[Reg]) -> Sequence[Reg]:
         frame, f, lanes = self.frame, self.frame.f, self.frame.lanes
-        count = frame.size(last)
+        count = frame.size(self.columns)
         whole = f.mul(f.sdiv(count, lanes), lanes)
 
         def step(column: Int, *carried: Reg) -> Sequence[Reg]:
-            e = self._evaluator(lanes, None, bound)
-            return visit(e, self._index(kept, (*before, Index(column, 1))), None, *carried)
+            e = self._evaluator(vector, lanes, None)
+            return visit(e, self._index(vector, (*before, Index(column, 1))), None, *carried)
 
         values = self._in_turn(whole, lanes, step, values)
         rest = f.sub(count, whole)
@@ -217,12 +251,13 @@ class _RowLoops:
 
         def tail() -> Sequence[Reg]:
             mask = f.tail_mask(lanes, rest)
-            e = self._evaluator(lanes, mask, bound)
-            return visit(e, self._index(kept, (*before, Index(whole, 1))), mask, *values[:1])
+            e = self._evaluator(vector, lanes, mask)
+            return visit(e, self._index(vector, (*before, Index(whole, 1))), mask, *values[:1])
 
         return (*f.if_(f.icmp("sgt", rest, 0), tail, lambda: values[:1]), *values[1:])
 
-    def _fold(self, ordinal: int, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
+    def _fold(self, ordinal: int, vectors: Sequence[_Vector]) -> list[Reg]:
+        """One number for each lane of each vector, or one for the row whose columns the lanes are."""
         f, fold = self.frame.f, self.folds[ordinal]
         kind, dtype = fold.text("kind"), fold.operands[0].dtype
         type = vector_type(register_type(dtype), self.frame.lanes)
@@ -235,21 +270,29 @@ class _RowLoops:
             combined = step(total, x, f)
             return (combined if tail is None else f.select(tail, combined, total),)
 
-        total, *others = self._for_columns(kept, mask, bound, visit, (start,) * self._accumulators(fold))
-        for other in others:
-            total = step(total, other, f)
-        if self.lanes_are_columns:
-            total = _fold_halves(step, total, f)
-        return round_register(total, dtype, f) if dtype.is_float else total
+        together = len(vectors)
+        totals = self._for_columns(vectors, visit, (start,) * (together * self._accumulators(fold, together)))
+        folded: list[Reg] = []
+        for first in range(together):
+            total, *others = totals[first::together]
+            for other in others:
+                total = step(total, other, f)
+            if self.lanes_are_columns:
+                total = _fold_halves(step, total, f)
+            folded.append(round_register(total, dtype, f) if dtype.is_float else total)
+        return folded
 
-    def _accumulators(self, fold: Op) -> int:
-        """How many partial folds pay: one where the loop is short, or computing an element takes longer than adding."""
+    def _accumulators(self, fold: Op, together: int) -> int:
+        """How many partial folds pay beside those of vectors that go together.
+
+        One where the loop is short, or computing an element takes longer than adding.
+        """
         length, step = (self.columns, self.frame.lanes) if self.lanes_are_columns else (self.length, 1)
         is_short = isinstance(length, int) and length < self.schedule.accumulators * step
         is_costly = not self.holds_rows and self.rows.cost(fold.operands[0]) > self.schedule.staged_cost
-        return 1 if is_short or is_costly else self.schedule.accumulators
+        return 1 if is_short or is_costly else max(self.schedule.accumulators // together, 1)
 
-    def _arg_fold(self, fold: Op, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> Reg:
+    def _arg_fold(self, fold: Op, vectors: Sequence[_Vector]) -> list[Reg]:
         """The position of the extremum; the first NaN is it where there is one, the last where the last is asked for.
 
         Each lane begins with the first element, and goes on with those of its own, or with the whole of its row.
@@ -257,30 +300,34 @@ class _RowLoops:
         frame, f = self.frame, self.frame.f
         lanes, size = frame.lanes, frame.size(self.shape[self.axes[0]])
 
-        def element(position: Index, tail: Reg | None) -> tuple[Reg, Reg]:
-            e = self._evaluator(lanes, tail, bound)
-            x = e.value(fold.operands[0], self._index(kept, (position,)))
+        def element(vector: _Vector, position: Index, tail: Reg | None) -> tuple[Reg, Reg]:
+            e = self._evaluator(vector, lanes, tail)
+            x = e.value(fold.operands[0], self._index(vector, (position,)))
             return e.spread(x), e.spread(e.as_values(position))
 
-        def visit(position: Int, tail: Reg | None, best: Reg, winner: Reg) -> Sequence[Reg]:
-            here = Index(position, 1 if self.lanes_are_columns else 0)
-            x, there = element(here, tail if self.lanes_are_columns else mask)
-            better = self._is_better(fold, x, best)
-            better = better if tail is None else f.and_(better, tail)
-            return f.select(better, x, best), f.select(better, there, winner)
+        def visit(position: Int, tail: Reg | None, *best: Reg) -> Sequence[Reg]:
+            here, after = Index(position, 1 if self.lanes_are_columns else 0), list[Reg]()
+            for vector, most, winner in zip(vectors, best[::2], best[1::2], strict=True):
+                x, there = element(vector, here, tail if self.lanes_are_columns else vector.mask)
+                better = self._is_better(fold, x, most)
+                better = better if tail is None else f.and_(better, tail)
+                after += (f.select(better, x, most), f.select(better, there, winner))
+            return after
 
         def search() -> Sequence[Reg]:
-            first = element(Index(0), mask)
+            first = [register for vector in vectors for register in element(vector, Index(0), vector.mask)]
             if not self.lanes_are_columns:
-                return f.loop(1, size, 1, lambda i, *best: visit(i, None, *best), first)[1:]
+                return f.loop(1, size, 1, lambda i, *best: visit(i, None, *best), first)[1::2]
             whole = f.mul(f.sdiv(size, lanes), lanes)
             best = f.loop(0, whole, lanes, lambda i, *best: visit(i, None, *best), first)
             rest = f.sub(size, whole)
-            last = f.if_(f.icmp("sgt", rest, 0), lambda: visit(whole, f.tail_mask(lanes, rest), *best), lambda: best)
-            return (self._best_lane(fold, *last),)
+            most, winner = f.if_(
+                f.icmp("sgt", rest, 0), lambda: visit(whole, f.tail_mask(lanes, rest), *best), lambda: best
+            )
+            return (self._best_lane(fold, most, winner),)
 
         empty = f.constant(vector_type("i64", 1 if self.lanes_are_columns else lanes), 0)
-        return f.if_(f.icmp("sgt", size, 0), search, lambda: (empty,))[0]
+        return list(f.if_(f.icmp("sgt", size, 0), search, lambda: (empty,) * len(vectors)))
 
     def _best_lane(self, fold: Op, best: Reg, winner: Reg) -> Reg:
         """The position of the extremum of all lanes; of equal ones the first, or the last."""
@@ -312,7 +359,7 @@ class _RowLoops:
 
     # Results
 
-    def _write_row(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+    def _write_row(self, vectors: Sequence[_Vector]) -> None:
         frame = self.frame
         memory = memory_type(self.root.dtype)
 
@@ -322,16 +369,16 @@ class _RowLoops:
             e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory, offset)
             return ()
 
-        self._for_columns(kept, mask, bound, visit, ())
+        self._for_columns(vectors, visit, ())
 
-    def _write_fold(self, kept: Sequence[Index], mask: Reg | None, bound: dict[Value, Reg]) -> None:
+    def _write_fold(self, vector: _Vector) -> None:
         """One value per row, under a shape that may have axes of size 1 where the folded ones were."""
         frame = self.frame
         lanes = 1 if self.lanes_are_columns else frame.lanes
-        e = self._evaluator(lanes, mask, bound)
-        index = list(kept)
+        e = self._evaluator(vector, lanes, vector.mask)
+        index = list(vector.kept)
         if len(self.root.shape) == len(self.shape):
-            index = self._index(kept, [Index()] * len(self.axes))
+            index = self._index(vector, [Index()] * len(self.axes))
         x = e.value(self.root, index)
         offset = e.strided(index, row_major(self.root.shape))
         e.store(to_memory(x, self.root.dtype, frame.f), frame.output, memory_type(self.root.dtype), offset)

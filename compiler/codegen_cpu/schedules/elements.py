@@ -96,6 +96,19 @@ ACCUMULATORS = 4
 STAGED_COST = 8
 """A value that costs more simple instructions than this per element, and is wanted in two passes, waits in the row."""
 
+TOGETHER_BYTES = 256
+"""How much that lies side by side is read at a step along rows that lie further apart.
+
+On one core with AVX2, sums and maxima of f32[1024, 1024] along axis 0 with 32, 128, 256, 512 bytes: 999, 256, 104,
+132 us and 499, 125, 96, 113 us; of f64: 799, 739, 230, 157 us; a softmax along axis 0 4,318, 1,419, 990, 936 us."""
+
+TOGETHER_PART = 2
+"""The folds of what goes together fill no more than this part of the registers."""
+
+FEWEST_TOGETHER = 4
+"""Fewer units than this side by side are worth less to threads than whole lines of memory."""
+
+
 HELD_PART = 4
 """A row is held in registers if it fills no more than this part of them; constants and what is computed need others."""
 
@@ -217,11 +230,23 @@ def _reduction(problem: KernelProblem, target: Target) -> Schedule:
     is_held = _holds_rows(rows, target)
     return ReductionSchedule(
         algorithm="held" if is_held else "short" if _folds_short_rows(rows, threads.lanes) else "rows",
-        tile=Tile(1, threads.lanes),
+        tile=Tile(1, _vectors_together(rows, threads.lanes, target) * threads.lanes),
         accumulators=ACCUMULATORS,
         staged_cost=0 if is_held else STAGED_COST,
         workers=threads,
     )
+
+
+def _vectors_together(rows: Rows, lanes: int, target: Target) -> int:
+    """How many vectors of rows side by side go along their rows together."""
+    if rows.last_is_folded:
+        return 1
+    beside = rows.shape[rows.kept[-1]]
+    widest = max(leaf.dtype.itemsize for leaf in (*(fold.operands[0] for fold in rows.folds), rows.root))
+    vectors = min(TOGETHER_BYTES // (lanes * widest), target.vector_registers // TOGETHER_PART)
+    while vectors > 1 and isinstance(beside, int) and beside < FEWEST_TOGETHER * vectors * lanes:
+        vectors //= 2
+    return max(vectors, 1)
 
 
 def _holds_rows(rows: Rows, target: Target) -> bool:
