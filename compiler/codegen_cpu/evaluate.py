@@ -10,11 +10,11 @@ from functools import reduce
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
-from onnxc.compiler.codegen_cpu.elementary import sigmoid
+from onnxc.compiler.codegen_cpu.elementary import normal_exp, sigmoid
+from onnxc.compiler.codegen_cpu.exponential_forms import sigmoid_operand, weight_exponent
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_cpu.shuffles import is_shuffled, part_offsets, take_strided
-from onnxc.compiler.codegen_cpu.sigmoids import sigmoid_operand
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
@@ -74,11 +74,13 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         return literal(constant, dtype, self.f)
 
     def value(self, value: Value, index: Sequence[Index]) -> Reg:
-        """`value` at `index`, in a register; a sigmoid as the one function that it is."""
-        gate = None if value in self.bound or value in self.pointers else sigmoid_operand(value)
+        """`value` at `index`, in a register; sigmoids and weights of a softmax by functions of their own."""
         key = (value, tuple(index))
-        if gate is not None and key not in self.memo:
-            self.memo[key] = sigmoid(self.f, self.value(gate, index))
+        if value not in self.bound and value not in self.pointers and key not in self.memo:
+            if (gate := sigmoid_operand(value)) is not None:
+                self.memo[key] = sigmoid(self.f, self.value(gate, index))
+            elif (exponent := weight_exponent(value)) is not None:
+                self.memo[key] = normal_exp(self.f, self.value(exponent, index))
         return super().value(value, index)
 
     def pointwise(self, op: Op, operands: Sequence[Reg]) -> Reg:

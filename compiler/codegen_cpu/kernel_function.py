@@ -121,7 +121,13 @@ class KernelFrame:
 def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
     """The head of a kernel function."""
     parameters = [("ptr", "arguments"), ("i64", "begin"), ("i64", "end")]
-    f = FunctionBuilder(name, parameters, features=target.features, vector_bytes=target.vector_bits // 8)
+    f = FunctionBuilder(
+        name,
+        parameters,
+        features=target.features,
+        vector_bytes=target.vector_bits // 8,
+        vector_registers=target.vector_registers,
+    )
     arguments = f.parameters[0]
 
     def pointer(ordinal: int) -> Reg:

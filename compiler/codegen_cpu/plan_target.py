@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
+from onnxc.compiler.codegen_cpu.exponential_forms import sigmoid_operand
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import attention, block_products, transforms, trees
@@ -16,7 +17,6 @@ from onnxc.compiler.codegen_cpu.schedules.convolutions import (
     reads_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
-from onnxc.compiler.codegen_cpu.sigmoids import sigmoid_operand
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind

@@ -72,16 +72,19 @@ class FunctionBuilder:
         hidden: bool = False,
         features: Collection[str] = (),
         vector_bytes: int = 64,
+        vector_registers: int = 32,
     ) -> None:
         """internal: known to its module alone. hidden: known to the modules of its image.
 
         features: the instruction sets that may be asked for by name, as far as the target has them. vector_bytes: the
-        bytes of its widest register.
+        bytes of its widest register. vector_registers: how many of these there are.
         """
         self.name = name
         self.returns = returns
         self.features = frozenset(features)
-        self.vector_bytes = vector_bytes
+        self.vector_bytes, self.vector_registers = vector_bytes, vector_registers
+        # The definitions of constants in memory, by their names.
+        self.constants: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
         # What it names other than in calls.
         self.addresses: dict[str, None] = {}
@@ -149,6 +152,20 @@ class FunctionBuilder:
     def constant(self, type: str, value: float | Sequence[float]) -> Reg:
         """A literal, exact for every type; a scalar is repeated in every lane of a vector type."""
         return constant(type, value)
+
+    def constant_operand(self, type: str, value: float) -> Reg:
+        """A constant of many that a loop uses once in each step: where registers are few, read from memory there.
+
+        LLVM would take all of a loop's constants into registers before it, and move them about in the loop where they
+        are more than these: with AVX2 a tanh was 31 instructions and 26 moves.
+        """
+        literal = constant(type, value)
+        if self.vector_registers >= 32 or literal.lanes == 1:
+            return literal
+        name = f'@"{type} {value!r}"'
+        align = literal.lanes * _BYTES[literal.element]
+        self.constants[name] = f"{name} = internal unnamed_addr constant {type} {literal.text}, align {align}"
+        return self.load(type, Reg(name, "ptr"), align=align)
 
     # Arithmetic
 

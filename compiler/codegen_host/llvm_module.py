@@ -82,4 +82,6 @@ class ModuleBuilder:
                 if name in self._functions:
                     declarations[name] = self._functions[name].declaration
         needed = [line for name, line in declarations.items() if name not in functions]
-        return "\n".join([*self._constants, *(f.text() for f in functions.values()), *needed, ""])
+        constants = dict(item for function in functions.values() for item in function.constants.items())
+        lines = [*self._constants, *constants.values(), *(f.text() for f in functions.values()), *needed, ""]
+        return "\n".join(lines)

@@ -701,3 +701,19 @@ def test_parts_of_a_vector_land_where_they_belong(type: str) -> None:
 
     native(["ptr", "ptr"], body)(x.ctypes.data, y.ctypes.data)
     np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize(("registers", "lanes", "reads"), [(16, 8, True), (32, 8, False), (16, 1, False)])
+def test_constants_of_vectors_are_in_memory_where_registers_are_few(registers: int, lanes: int, reads: bool) -> None:
+    type = f"<{lanes} x float>" if lanes > 1 else "float"
+    f = FunctionBuilder("f", [("ptr", "x")], vector_registers=registers)
+    (x,) = f.parameters
+    for number in (0.1, -0.0, 0.1):
+        f.store(f.fadd(f.load(type, x), f.constant_operand(type, number)), x)
+    f.ret()
+    text = module(f)
+    assert text.count("internal unnamed_addr constant <8 x float>") == (2 if reads else 0)
+    values = np.arange(lanes, dtype=np.float32)
+    expected = (values + np.float32(0.1)) + np.float32(0.1)
+    load(text.replace("define void @f", "define void @g"), ["g"]).function("g", 1)(values.ctypes.data)
+    assert np.array_equal(values, expected)

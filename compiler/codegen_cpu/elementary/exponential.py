@@ -17,6 +17,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     at_least,
     at_most,
     format_of,
+    from_bits,
     multiply_add,
     polynomial,
     to_bits,
@@ -78,20 +79,6 @@ EXP2 = {
 }  # fmt: skip
 """2^u in u, minimax on [-1/2, 1/2] with 2^0 = 1: within 2^-28 and 2^-59."""
 
-# (tanh(x) / x - 1) / x² in x², minimax on [0, _TANH_SPLIT²]: tanh within 2^-27 and 2^-56.
-_TANH = {
-    "float": (
-        -0.3333328068256378, 0.13331405818462372, -0.05373651534318924, 0.02062816731631756, -0.0056922961957752705,
-    ),
-    "double": (
-        -0.33333333333332854, 0.13333333333262182, -0.053968253931363695, 0.0218694875789532, -0.008863221044323402,
-        0.0035919895234149788, -0.0014549606800155028, 0.0005863223560617701, -0.0002285756812209009,
-        7.715701866326388e-05, -1.607855413017068e-05,
-    ),
-}  # fmt: skip
-# What errors there are on both sides of it is measured in tests/codegen_cpu/elementary/test_elementary.py.
-_TANH_SPLIT = 0.625
-
 # Here tanh is 1 after rounding, and has been for a while.
 _TANH_BOUND = {"float": 10.0, "double": 20.0}
 
@@ -104,13 +91,8 @@ def exp(f: FunctionBuilder, x: Reg) -> Reg:
 
     The result is 0, subnormal or +inf where it should be.
     """
-    return _exp_at_least(f, x, _EXP[x.element].low)
-
-
-def _exp_at_least(f: FunctionBuilder, x: Reg, low: float) -> Reg:
-    """exp of the greater of x and `low`."""
     format, table = format_of(x), _EXP[x.element]
-    x = at_least(f, at_most(f, x, table.high), low)
+    x = at_least(f, at_most(f, x, table.high), table.low)
     rounding = format.rounding + table.offset
     shifted = multiply_add(f, x, LOG2_E, rounding)
     n = f.fsub(shifted, rounding)
@@ -132,40 +114,45 @@ _CURRENT_ROUNDING = 4
 """What instructions of AVX-512 call the rounding that is in force."""
 
 
-_LEAST_NORMAL_EXP = {"float": -86.6, "double": -707.9}
-"""Above it the exponent that e^x is rounded to is one of a normal number."""
+_NO_POWER = {"float": -88.0, "double": -709.0}
+"""Here n is -bias, whose power of two is 0 as a number's exponent is written."""
 
 
 def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
-    """e^x for x <= 0 within 2 + |x| / 2 units in the last place; 0 where it is subnormal, or nearly so; NaN stays.
+    """e^x for x <= 0 within 1 + |x| / 20 units in the last place, f64 1 + |x| / 3; 0 where it is subnormal; NaN stays.
 
     For weights of a softmax, whose sum is at least 1. Finite masks of exporters make subnormal ones, and products of
-    these take a processor a hundred times as long: swin_tiny took 203 ms with them and 156 ms without.
+    these take a processor a hundred times as long: swin_tiny took 203 ms with them and 156 ms without. ln 2 in one
+    piece makes the error, 1 + |x| where products are rounded before they are added. Of numbers whose exponent is
+    rounded up to that of a normal one a few are subnormal.
     """
-    format, low = format_of(x), _LEAST_NORMAL_EXP[x.element]
-    bounded = at_least(f, x, low)
+    format, table = format_of(x), _EXP[x.element]
+    x = at_least(f, x, _NO_POWER[x.element])
     rounding = format.rounding + format.bias
-    shifted = multiply_add(f, bounded, LOG2_E, rounding)
-    u = multiply_add(f, bounded, LOG2_E, f.fsub(rounding, shifted))
-    power = f.fmul(polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)))
-    return f.select(f.fcmp("ole", x, low), 0.0, power)
+    shifted = multiply_add(f, x, LOG2_E, rounding)
+    r = multiply_add(f, f.fsub(shifted, rounding), -math.log(2), x)
+    return f.fmul(polynomial(f, r, (1.0, 1.0, *table.coefficients)), as_exponent(f, to_bits(f, shifted)))
 
 
-_LEAST_NORMAL_SIGMOID = {"float": -87.33, "double": -708.39}
-"""Above it 1 / (1 + e^-x) is a normal number."""
+_SIGMOID_BOUNDS = {"float": (-88.0, 86.6), "double": (-709.0, 707.9)}
+"""Up to the first, 2^(1 + n) is +inf as a number's exponent is written; from the second on e^-x + 1 is 1."""
 
 
 def sigmoid(f: FunctionBuilder, x: Reg) -> Reg:
-    """1 / (1 + e^-x) with the bits of these three steps, but 0 where that is subnormal, or nearly so; NaN stays.
+    """1 / (1 + e^-x) within 2 units in the last place, but 0 where that is subnormal; NaN stays.
 
-    None of the steps is subnormal: e^-x stops falling where 1 + e^-x has long been 1, and is +inf where its reciprocal
-    were no normal number. Gates that are far from 0 otherwise take a processor a hundred times as long, and so does
-    what multiplies by them: tf_efficientnetv2_s with random weights took 76 ms and takes 54 ms.
+    Gates that are far from 0 make subnormal numbers, which take a processor a hundred times as long, and so does what
+    multiplies by them: tf_efficientnetv2_s with random weights took 76 ms with them and 54 ms without. e^-x is +inf
+    where its reciprocal were subnormal, or nearly so, and stops falling where 1 + e^-x has long been 1.
     """
-    negated = f.fneg(x)
-    power = _exp_at_least(f, negated, _LEAST_NORMAL_EXP[x.element])
-    is_large = f.fcmp("ogt", negated, -_LEAST_NORMAL_SIGMOID[x.element])
-    return f.fdiv(1.0, f.fadd(f.select(is_large, math.inf, power), 1.0))
+    format, table, (low, high) = format_of(x), _EXP[x.element], _SIGMOID_BOUNDS[x.element]
+    x = at_most(f, at_least(f, x, low), high)
+    rounding = format.rounding + format.bias + 1
+    shifted = multiply_add(f, x, -LOG2_E, rounding)
+    n = f.fsub(shifted, rounding)
+    r = multiply_add(f, n, table.ln2_low, multiply_add(f, n, table.ln2_high, x))
+    half = polynomial(f, r, [(-1.0) ** k * c / 2 for k, c in enumerate((1.0, 1.0, *table.coefficients))])
+    return f.fdiv(1.0, multiply_add(f, half, as_exponent(f, to_bits(f, shifted)), 1.0))
 
 
 def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
@@ -189,18 +176,24 @@ EXP2_OFFSET = _EXP["float"].offset
 def tanh(f: FunctionBuilder, x: Reg) -> Reg:
     """tanh of each lane within 2 units in the last place; |tanh| <= 1, tanh(±inf) = ±1, -0.0 and NaN stay.
 
-    x + x³ P(x²) near 0, and 1 - 2 / (e^2|x| + 1) beyond.
+    h / (h + 1) where h = (e^2|x| - 1) / 2 = 2^n (e^2r - 1) / 2 + (2^n - 1) / 2, of which near 0 only e^2r - 1 is left.
+    There h - h (h / (h + 1)) is nearer, as the sum h + 1 is rounded.
     """
-    format, a = format_of(x), absolute(f, x)
-    square = f.fmul(a, a)
-    near = multiply_add(f, f.fmul(square, a), polynomial(f, square, _TANH[x.element]), a)
+    format, table, a = format_of(x), _EXP[x.element], absolute(f, x)
     bounded = at_most(f, a, _TANH_BOUND[x.element])
     rounding = format.rounding + format.bias
     shifted = multiply_add(f, bounded, 2 * LOG2_E, rounding)
-    u = multiply_add(f, bounded, 2 * LOG2_E, f.fsub(rounding, shifted))
-    total = multiply_add(f, polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)), 1.0)
-    far = f.fadd(f.fdiv(-2.0, total), 1.0)
-    return with_sign(f, f.select(f.fcmp("ogt", a, _TANH_SPLIT), far, near), x)
+    n = f.fsub(shifted, rounding)
+    r = multiply_add(f, n, -math.log(2) / 2, bounded)
+    beyond = polynomial(f, r, [2.0 ** (k + 1) * c for k, c in enumerate(table.coefficients)])
+    near = multiply_add(f, f.fmul(r, r), beyond, r)
+    power = as_exponent(f, to_bits(f, shifted))
+    half = multiply_add(f, power, near, multiply_add(f, power, 0.5, -0.5))
+    ratio = f.fdiv(half, f.fadd(half, 1.0))
+    nearer = multiply_add(f, f.fneg(half), ratio, half)
+    return from_bits(
+        f, f.or_(to_bits(f, f.select(f.fcmp("olt", half, 0.5), nearer, ratio)), f.xor(to_bits(f, x), to_bits(f, a)))
+    )
 
 
 def sinh(f: FunctionBuilder, x: Reg) -> Reg:

@@ -68,7 +68,7 @@ def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg
     *rest, last = coefficients
     result: Float = last
     for coefficient in reversed(rest):
-        result = multiply_add(f, x, result, coefficient)
+        result = multiply_add(f, x, result, f.constant_operand(x.type, coefficient))
     assert isinstance(result, Reg), coefficients
     return result
 
