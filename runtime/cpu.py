@@ -119,14 +119,18 @@ def allocate_aligned(nbytes: int, huge_pages: bool = False) -> npt.NDArray[np.ui
     mapping = mmap.mmap(-1, whole_pages + HUGE_PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     block = np.frombuffer(mapping, np.uint8)
     start = -block.ctypes.data % HUGE_PAGE_BYTES
+    advise_huge_pages(mapping, start, whole_pages)
+    return block[start : start + nbytes]
+
+
+def advise_huge_pages(mapping: mmap.mmap, start: int, nbytes: int) -> None:
+    """Asks for huge pages in a part of a mapping; where the kernel has none the memory is good all the same."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
-            mapping.madvise(mmap.MADV_HUGEPAGE, start, whole_pages)
+            mapping.madvise(mmap.MADV_HUGEPAGE, start, nbytes)
         except OSError as problem:
-            # A kernel without huge pages refuses; the memory is good all the same.
             if problem.errno != errno.EINVAL:
                 raise
-    return block[start : start + nbytes]
 
 
 def _read(path: Path, offset: int, size: int | None) -> bytes:

@@ -121,7 +121,7 @@ class ProgramEngine:
         _, results = launch_orders(self.program.body, self.direct)
         resolved, dtypes = self.direct.at(sizes), self.direct.dtypes
         wanted = zip(given, results, strict=True)
-        return [np.empty(resolved.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
+        return [resolved.makers[k](resolved.shapes[k], dtypes[k]) if array is None else array for array, k in wanted]
 
     def fast_call(self) -> FastFunction | None:
         """The call in straight-line code, where the program has neither loops nor branches."""

@@ -85,6 +85,7 @@ if words[{status}]:
 
 _ALLOCATE_TEMPLATE = """\
 ({shapes}) = n{k}.shapes
+({makers}) = n{k}.makers
 try:
     {arrays}
 except MemoryError as problem:
@@ -190,7 +191,8 @@ def _launch_text(k: int, launch: NativeLaunch, from_host: set[int], status: int)
     allocate = _ALLOCATE_TEMPLATE.format(
         k=k,
         shapes="".join(f"v{slot}_shape, " for slot in early),
-        arrays="; ".join(f"v{slot} = empty(v{slot}_shape, v{slot}_dtype)" for slot in early),
+        makers="".join(f"v{slot}_maker, " for slot in early),
+        arrays="; ".join(f"v{slot} = v{slot}_maker(v{slot}_shape, v{slot}_dtype)" for slot in early),
     )
     # Functions of the host may give views, such as a transposed one.
     stored = [f"v{slot} = ready_array(v{slot})" for slot in dict.fromkeys(step.inputs) if slot in from_host]
@@ -270,7 +272,7 @@ def _ready_texts(value: object) -> np.ndarray | None:
 _TEXT = frozenset((str,))
 
 _COMMON_NAMES: Mapping[str, object] = {
-    "InputError": InputError, "OnnxcError": OnnxcError, "UNFIT": UNFIT, "empty": np.empty, "host_error": host_error,
+    "InputError": InputError, "OnnxcError": OnnxcError, "UNFIT": UNFIT, "host_error": host_error,
     "memory": memory, "ndarray": np.ndarray, "out_of_memory": out_of_memory, "own_values": own_values,
     "ready_array": ready_array, "ready_texts": _ready_texts, "unfit_step": unfit_step,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.native.output_memory import is_output
 from onnxc.runtime.new_sequence import NewSequence
 from onnxc.runtime.sparse_tensor import SparseIndexError, SparseTensor, linear_indices
 
@@ -153,7 +154,8 @@ def own_values(results: Sequence["SlotValue"], arguments: Sequence["SlotValue"])
 
 def _own(result: "SlotValue", seen: set[int]) -> "HostValue":
     if isinstance(result, np.ndarray):
-        is_new = result.flags.owndata and result.flags.c_contiguous and id(result) not in seen
+        is_whole = result.flags.owndata or is_output(result)
+        is_new = is_whole and result.flags.c_contiguous and id(result) not in seen
         seen.add(id(result))
         return result if is_new else result.copy(order="C")
     if type(result) is NewSequence and id(result) not in seen:

@@ -17,6 +17,7 @@ from onnxc.runtime.addresses import read_address
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.native.faults import STOPPED, illegal_data
+from onnxc.runtime.native.output_memory import ArrayMaker, array_maker
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
 
@@ -28,12 +29,13 @@ SIZES_KEPT = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchSizes:
-    """What sizes decide for a launch; `shapes` and `nbytes` are those of the outputs that are not late."""
+    """What sizes decide for a launch; `shapes`, `nbytes` and what makes arrays are of the outputs that are not late."""
 
     symbols: "array[int]"
     arena_bytes: int
     shapes: tuple[tuple[int, ...], ...]
     nbytes: tuple[int, ...]
+    makers: tuple[ArrayMaker, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,8 @@ class NativeLaunch:
     def new_outputs(self, sizes: LaunchSizes) -> list[np.ndarray]:
         """Uninitialised arrays for the early outputs."""
         try:
-            return [np.empty(shape, dtype) for shape, dtype in zip(sizes.shapes, self.dtypes, strict=True)]
+            made = zip(sizes.makers, sizes.shapes, self.dtypes, strict=True)
+            return [make(shape, dtype) for make, shape, dtype in made]
         except MemoryError as problem:
             raise out_of_memory(sizes.shapes, self.dtypes) from problem
 
@@ -116,7 +119,7 @@ class NativeLaunch:
         for k, word, shape_at in zip(self.step.late, self.late_words, self.late_shapes, strict=True):
             shape, dtype = shape_at(symbols), DTYPES[self.step.specs[k].dtype]
             try:
-                array = np.empty(shape, dtype)
+                array = array_maker(prod(shape) * dtype.itemsize)(shape, dtype)
             except MemoryError as problem:
                 raise out_of_memory([shape], [dtype]) from problem
             ctypes.memmove(read_address(array), workspace.words[word], array.nbytes)
@@ -159,7 +162,7 @@ def _sizes_function(
         counted = sum(nbytes) if all(dims) else _bytes_of_nonempty(shapes, itemsizes)
         if max(counted, arena_bytes) > LARGEST_BYTES:
             raise out_of_memory(shapes, dtypes)
-        return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes)
+        return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes, tuple(map(array_maker, nbytes)))
 
     return sizes_at
 

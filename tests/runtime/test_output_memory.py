@@ -1,0 +1,153 @@
+"""Memory of outputs: given back when nothing of it is held any more, and never to two arrays at once."""
+
+import errno
+import gc
+import mmap
+import threading
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.runtime.native import output_memory
+from onnxc.runtime.native.output_memory import KEPT_BYTES, SMALLEST_BYTES, array_maker, is_output
+from tests.support.models import model_from_text
+
+F32 = np.dtype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_waits() -> Iterator[None]:
+    gc.collect()
+    output_memory._free.clear()
+    yield
+    output_memory._free.clear()
+
+
+def made(*shape: int, dtype: np.dtype = F32) -> np.ndarray:
+    return array_maker(prod(shape) * dtype.itemsize)(shape, dtype)
+
+
+def waiting() -> int:
+    return sum(map(len, output_memory._free))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "complex128", "bool"])
+def test_an_array_is_whole_writable_and_aligned(dtype: str) -> None:
+    array = made(3, 1, 70_001, dtype=np.dtype(dtype))
+    assert (array.shape, array.dtype, type(array)) == ((3, 1, 70_001), np.dtype(dtype), np.ndarray)
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
+    assert array.ctypes.data % 64 == 0
+    assert is_output(array)
+    array[:] = 1
+    assert array.sum() == array.size
+
+
+def test_small_ones_are_of_numpy() -> None:
+    few = SMALLEST_BYTES // 4
+    assert not is_output(made(few - 1))
+    assert is_output(made(few))
+    assert not is_output(np.empty(few, F32))
+    assert array_maker(KEPT_BYTES + 1) is np.empty
+
+
+def test_what_nobody_holds_serves_again() -> None:
+    array = made(300, 400)
+    address, size = array.ctypes.data, array.nbytes
+    del array
+    assert waiting() >= size
+    assert made(300, 400).ctypes.data == address
+    # A little less is the same step of sizes, half of it is not.
+    assert made(300, 399).ctypes.data == address
+    assert made(150, 400).ctypes.data != address
+
+
+def test_a_view_holds_the_memory() -> None:
+    array = made(300, 400)
+    address, row = array.ctypes.data, array[7, ::2]
+    array[:] = np.arange(400)
+    assert not is_output(row)
+    del array
+    other = made(300, 400)
+    other[:] = -1
+    assert other.ctypes.data != address
+    assert np.array_equal(row, np.arange(0, 400, 2))
+    del row
+    assert made(300, 400).ctypes.data == address
+
+
+def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
+    count = 5
+    arrays = [made(KEPT_BYTES // 4 // count - ordinal * 2**20) for ordinal in range(count + 2)]
+    sizes = [array_maker(array.nbytes).args[0] for array in arrays]  # type: ignore[attr-defined]
+    while arrays:
+        del arrays[0]
+    assert waiting() <= KEPT_BYTES
+    assert [len(block) for block in output_memory._free] == sizes[-len(output_memory._free) :]
+    assert len(output_memory._free) >= count - 1
+
+
+def test_without_memory_what_waits_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def allocate(nbytes: int) -> mmap.mmap:
+        tried.append(len(output_memory._free))
+        if output_memory._free:
+            raise MemoryError
+        return mmap.mmap(-1, nbytes)
+
+    made(300, 400)
+    assert waiting()
+    monkeypatch.setattr(output_memory, "_new_block", allocate)
+    assert made(3000, 400).nbytes == 4_800_000
+    assert tried == [1, 0]
+
+
+def test_memory_that_the_system_does_not_have_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> mmap.mmap:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("mmap.mmap", refuse)
+    with pytest.raises(MemoryError, match="bytes for an output"):
+        made(30_864_000)
+
+
+def test_threads_never_share_what_they_hold() -> None:
+    wrong: list[int] = []
+
+    def work(mark: int) -> None:
+        held: list[np.ndarray] = []
+        for turn in range(300):
+            array = made(200 + turn % 3, 200)
+            array[:] = mark
+            held.append(array)
+            if len(held) > mark % 3:
+                oldest = held.pop(0)
+                if not (oldest == mark).all():
+                    wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_results_of_calls_are_their_own() -> None:
+    graph = "g (float[N, 500] x) => (float[N, 500] y, float[N, 500] z) { y = Neg(x) z = Relu(x) }"
+    executable = onnxc.compile(model_from_text(f'<ir_version: 10, opset_import: ["" : 21]> {graph}'))
+    results = []
+    for number in range(5):
+        x = np.full((200, 500), number, np.float32)
+        results.append(executable(x))
+    for number, (y, z) in enumerate(results):
+        assert is_output(y)
+        assert (y == -number).all()
+        assert (z == number).all()
+    kept, results = results[0][1][3], []
+    executable(x)
+    assert (kept == 0).all()
