@@ -280,7 +280,13 @@ class FunctionBuilder:
         """The lanes of the mask; memory of the others is not touched and they are `passthru`, undefined without."""
         other = passthru.text if passthru is not None else "poison"
         arguments = (pointer, constant("i32", align), mask, Reg(other, type))
-        return self.intrinsic(f"llvm.masked.load.{intrinsic_suffix(type)}.p0", type, *arguments)
+
+        def masked() -> tuple[Reg]:
+            return (self.intrinsic(f"llvm.masked.load.{intrinsic_suffix(type)}.p0", type, *arguments),)
+
+        if self._takes_masks(type) or mask.is_literal:
+            return masked()[0]
+        return self.if_(self._every_lane(mask), lambda: (self.load(type, pointer, align),), masked)[0]
 
     def masked_store(self, value: Reg, pointer: Reg, mask: Reg, align: int = 1) -> None:
         # LLVM 22 writes the wide element where a truncated vector is stored under a constant mask of one lane.
@@ -288,8 +294,28 @@ class FunctionBuilder:
             lane = mask.text.split(",").index(next(part for part in mask.text.split(",") if "true" in part))
             self.store(self.extract(value, lane), self.gep(pointer, lane, value.element))
             return
-        name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
-        self.call(name, "void", value, pointer, constant("i32", align), mask)
+
+        def masked() -> None:
+            name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
+            self.call(name, "void", value, pointer, constant("i32", align), mask)
+
+        if self._takes_masks(value.type) or mask.is_literal:
+            masked()
+        else:
+            self.if_(self._every_lane(mask), lambda: self._store(value, pointer, align), masked)
+
+    def _takes_masks(self, type: str) -> bool:
+        """Whether loads and stores take masks, and are not a branch for each lane: from AVX on, of bytes with AVX-512.
+
+        Where nothing is known of the processor they are taken to.
+        """
+        is_wide = vector_shape(type)[1] in _BYTES
+        return not self.features or "avx512bw" in self.features or ("avx" in self.features and is_wide)
+
+    def _every_lane(self, mask: Reg) -> Reg:
+        """Whether a mask holds for all lanes."""
+        bits = f"i{mask.lanes}"
+        return self.icmp("eq", self.convert("bitcast", mask, bits), constant(bits, -1))
 
     def gather(self, type: str, base: Reg, indices: Reg, mask: Reg | None = None, align: int = 1,
                passthru: Reg | None = None, step: str = "") -> Reg:  # fmt: skip

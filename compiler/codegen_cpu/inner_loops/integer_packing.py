@@ -1,12 +1,15 @@
 """Packing a panel of bytes on the way, in groups of neighbours along k."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Copied, read_strided, steps_of, turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 
 __all__ = ["pack_groups"]
+
+AHEAD = 16
+"""How many rows before their turn lines of a panel are asked for: where rows are long, no prefetcher follows."""
 
 
 def pack_groups(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
@@ -20,23 +23,36 @@ def pack_groups(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, gr
 
 
 def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
-    """Rows of neighbouring columns, of which a group is interleaved in registers."""
+    """Rows of neighbouring columns, of which a group is interleaved in registers.
+
+    Of a whole panel the groups but the last are read without masks, and the rows of later ones are asked for.
+    """
     (k_stride, n_stride), (depth, left), width = copied.strides, copied.sizes, vectors * lanes
-    steps = steps_of(f, n_stride, lanes)
+    steps, type = steps_of(f, n_stride, lanes), vector_type("i8", lanes)
+
+    def address_of(k: Int, column: int) -> Reg:
+        return f.gep(copied.source, f.add(f.mul(k, k_stride), f.mul(n_stride, column * lanes)))
 
     def read(k: Int, column: int) -> Reg:
         exists = f.splat(f.icmp("slt", k, depth), lanes)
         mask = f.and_(f.tail_mask(lanes, f.sub(left, column * lanes)), exists)
-        address = f.gep(copied.source, f.add(f.mul(k, k_stride), f.mul(n_stride, column * lanes)))
-        return read_strided(f, vector_type("i8", lanes), address, steps, mask)
+        return read_strided(f, type, address_of(k, column), steps, mask)
 
-    def step(k: Int) -> None:
+    def step(k: Int, read: Callable[[Int, int], Reg]) -> None:
         for column in range(vectors):
             rows = [read(f.add(k, offset), column) for offset in range(group)]
             address = f.gep(copied.packed, f.add(f.mul(k, width), column * lanes * group))
             f.store(_interleaved(f, rows), address, align=64)
 
-    f.loop(0, depth, group, step)
+    def whole(k: Int) -> None:
+        for offset in range(group):
+            f.prefetch(address_of(f.add(k, AHEAD + offset), 0))
+        step(k, lambda k, column: read_strided(f, type, address_of(k, column), steps, None))
+
+    groups = f.mul(f.sdiv(depth, group), group)
+    count = f.select(f.icmp("sge", left, width), groups, 0)
+    f.loop(0, count, group, whole)
+    f.loop(count, depth, group, lambda k: step(k, read))
 
 
 def _interleaved(f: FunctionBuilder, rows: Sequence[Reg]) -> Reg:

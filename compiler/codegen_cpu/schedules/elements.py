@@ -150,15 +150,20 @@ def element_threads(target: Target) -> Threads:
 def _moving_threads(problem: KernelProblem, target: Target) -> Threads:
     """Threads for kernels that only move and compute elements: of narrow types a vector holds more.
 
-    Only where loads and stores of bytes take masks, which came with vectors of 512 bits.
+    Loads and stores of bytes take masks in vectors of 512 bits; elsewhere only rows of whole vectors are moved so.
     """
-    values = _row_values(problem.block.results)
-    if values is None or target.vector_bits < 512:
-        return element_threads(target)
+    threads, values = element_threads(target), _row_values(problem.block.results)
+    if values is None:
+        return threads
     is_computed = any(value.op is not None and PRIMITIVES[value.op.name].kind == "pointwise" for value in values)
     # 16-bit floats are computed in f32, but moved as they are.
     widest = max(F32.bits if value.dtype.is_float and is_computed else value.dtype.bits for value in values)
-    return Threads(target.vector_bits // min(max(widest, 8), F32.bits), GRAIN_ELEMENTS)
+    lanes = target.vector_bits // min(max(widest, 8), F32.bits)
+    if target.vector_bits < 512:
+        length = problem.block.results[0].shape[-1:]
+        while lanes > threads.lanes and not all(isinstance(size, int) and size % lanes == 0 for size in length):
+            lanes //= 2
+    return Threads(lanes, GRAIN_ELEMENTS)
 
 
 def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
