@@ -22,6 +22,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.views import View, crosses, is_dense
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
@@ -73,8 +74,10 @@ _MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]]
 def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
     """Whether kernels read an operand as a view: images of convolutions in some, and all else in any.
 
-    Rows that cross memory are turned first, by a kernel for that.
+    Rows that cross memory are turned first, by a kernel for that; so are rows that are picked or made, and then turned.
     """
+    if picks_rows(anchor) or anchor.name == "transpose":
+        return not crosses(view, SMALLEST_CROSSED)
     match PRIMITIVES[anchor.name].anchor:
         case "contraction" if is_of_bytes(anchor):
             return reads_bytes(anchor, ordinal, view)

@@ -23,6 +23,7 @@ from onnxc.compiler.planning.fusion.groups import (
     reads_no_padding,
 )
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.views import View, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
@@ -359,8 +360,25 @@ class _Fusion:
             self.buffered.add(operand)
         elif op is group.anchor and not self._inlines(group, operand):
             self._need_view(group, operand)
-        elif op is group.anchor and not self._steps_through(op, operand):
+        elif self._is_rather_moved_first(group, op, operand):
             self.buffered.add(operand)
+
+    def _is_rather_moved_first(self, group: Group, op: Op, operand: Value) -> bool:
+        """Whether an operand that could be computed where it is read is not in the order in which that is done."""
+        takes_rows = op is group.anchor or (picks_rows(op) and operand == op.operands[0])
+        if takes_rows and not self._steps_through(op, operand):
+            return True
+        return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, operand, turned(op))
+
+    def _has_picked_rows(self, value: Value) -> bool:
+        """Whether a value is computed of rows that indices pick."""
+        op = value.op
+        if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
+            return False
+        if picks_rows(op):
+            return True
+        rows = [operand for operand in op.operands if operand.shape == value.shape]
+        return PRIMITIVES[op.name].elementwise and any(map(self._has_picked_rows, rows))
 
     def _mixes_axes(self, group: Group, op: Op) -> bool:
         """Whether a kernel would take apart the offset of each element to find its operand."""
@@ -456,6 +474,11 @@ def _view(base: Value, chain: Sequence[Op]) -> View | None:
             return None
         view = moved
     return view
+
+
+def turned(op: Op) -> View | None:
+    """The operand of a movement as its result steps through it."""
+    return move(whole(op.operands[0]), op)
 
 
 def reads_any_view(anchor: Op, ordinal: int, view: View) -> bool:

@@ -501,13 +501,38 @@ def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
     def build(ir: Builder, x: Value) -> Value:
         return ir.softmax(ir.transpose(ir.exp(x), (1, 0)), 1)
 
-    def reads(anchor: Op, ordinal: int, view: View) -> bool:
-        return is_dense(view)
-
     main = make(["f32[N, 4]"], build).main.body
-    for answer, anchors in ((reads_any_view, ["softmax"]), (reads, ["transpose", "softmax"])):
+    for answer, anchors in ((reads_any_view, ["softmax"]), (_reads_dense, ["transpose", "softmax"])):
         groups, _ = fuse_kernels(main.ops, main.results, answer)
         assert [group.anchor.name for group in groups] == anchors
+
+
+def _reads_dense(anchor: Op, ordinal: int, view: View) -> bool:
+    return is_dense(view)
+
+
+def test_rows_are_picked_of_what_lies_in_rows_and_turned_behind() -> None:
+    """Where the target says so: what is turned before rows are picked of it, and after, is written."""
+
+    def build(ir: Builder, x: Value, where: Value) -> Value:
+        picked = ir.gather_nd(ir.transpose(x, (1, 0)), where)
+        return ir.transpose(ir.neg(ir.abs(picked)), (1, 0))
+
+    main = make(["f32[32, 50]", "i64[40, 1]"], build).main.body
+    for answer, anchors in ((reads_any_view, ["transpose"]), (_reads_dense, ["transpose", "neg", "transpose"])):
+        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        assert [group.last.name for group in groups] == anchors
+
+
+def test_elements_are_picked_where_they_lie() -> None:
+    """No row is picked along the last axis, and no other value is kept."""
+
+    def build(ir: Builder, x: Value, where: Value) -> Value:
+        return ir.transpose(ir.abs(ir.gather(ir.transpose(x, (1, 0)), where, 1)), (1, 0))
+
+    main = make(["f32[32, 50]", "i64[40]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    assert [group.last.name for group in groups] == ["transpose"]
 
 
 def test_a_kernel_that_arranges_its_result_takes_the_transpose_and_the_reshape_behind_it() -> None:

@@ -18,7 +18,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis, is_crossed, substituted_domain
-from onnxc.compiler.planning.loops.indices import gathered_index
+from onnxc.compiler.planning.loops.indices import gathered_index, picks_rows
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
@@ -103,7 +103,7 @@ def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
     if PRIMITIVES[op.name].kind == "pointwise":
         for operand in op.operands:
             _find_positions(e, operand, index)
-    if op.name == "gather" and op.int("axis") + op.operands[1].rank < value.rank:
+    if picks_rows(op):
         position, _ = gathered_index(op, index, e.position, e.fixed)
         _find_positions(e, op.operands[0], position)
 

@@ -206,10 +206,13 @@ class _RowLoops:
 
         def rows(ordinal: Int, *values: Reg) -> Sequence[Reg]:
             place = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(sizes)))
-            after: list[Reg] = []
+            after, before = list[Reg](), None
             for ordinal, vector in enumerate(vectors):
                 e = self._evaluator(vector, frame.lanes, vector.mask)
+                if before is not None:
+                    e.take_over(before)
                 after += visit(e, self._index(vector, place), None, *values[ordinal : ordinal + 1])
+                before = e
             return after
 
         return self._in_turn(frame.size(product(sizes)), 1, rows, carried, len(vectors))

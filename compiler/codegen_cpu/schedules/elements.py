@@ -18,6 +18,7 @@ from onnxc.compiler.planning.fuse_kernels import element_cost
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis
+from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.loops.views import row_major, stays
 from onnxc.compiler.planning.schedules import (
@@ -175,8 +176,7 @@ def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
         op = value.op
         if op is None or op.name == "constant":
             continue
-        picks_rows = op.name == "gather" and op.int("axis") + op.operands[1].rank < value.rank
-        if picks_rows:
+        if picks_rows(op):
             pending.append(op.operands[0])
         elif op.name == "concatenate" or PRIMITIVES[op.name].is_view or PRIMITIVES[op.name].kind == "pointwise":
             pending += op.operands

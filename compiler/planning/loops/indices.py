@@ -35,3 +35,13 @@ def gathered_index(
     rank = indices.rank
     picked_position = position(indices, index[axis : axis + rank], size)
     return (*index[:axis], picked_position, *index[axis + rank :]), (size,)
+
+
+def picks_rows(op: Op) -> bool:
+    """Whether a row of the result of a gather is one of the data: its last axis is no index."""
+    match op.name:
+        case "gather":
+            return op.int("axis") + op.operands[1].rank < op.results[0].rank
+        case "gather_nd":
+            return op.operands[1].rank - 1 < op.results[0].rank
+    return False
