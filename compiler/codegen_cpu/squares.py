@@ -2,7 +2,8 @@
 
 A vector goes along the axis that is dense in memory; as many of them as it has lanes are a square, whose rows, turned,
 go along the last axis. The tile is as many rows as a line of the cache has elements, so that all of a line is used
-while it is there: lines 4096 bytes apart share a set, and push each other out. It stays in the nearest cache.
+while it is there: lines 4096 bytes apart share a set, and push each other out. It stays in the nearest cache. Where the
+lines of the result are known not to do so, they are written from the registers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,23 @@ class TurnedTile:
             for lane, row in enumerate(turn_square(f, rows)):
                 address = f.gep(target, lane * columns + first, memory)
                 f.store(row, address) if mask is None else f.masked_store(row, address, mask)
+
+    def write_through(self, index: Sequence[Int], stop: Int, target: Callable[[Int, Int], Reg]) -> None:
+        """Turns squares from an index on into as many rows as the tile has, whose columns end at `stop`.
+
+        target(row, column): where the element that is so many rows on is written. There are columns for a vector.
+        """
+        f, lanes = self.frame.f, self.frame.lanes
+
+        def columns(column: Int) -> None:
+            # The last square ends with the row, and writes some elements again.
+            first = f.smin(column, f.sub(stop, lanes))
+            for ahead in range(0, self.rows, lanes):
+                loaded = [self._load(index, ahead, f.add(first, lane), None) for lane in range(lanes)]
+                for lane, row in enumerate(turn_square(f, loaded)):
+                    f.store(row, target(ahead + lane, first))
+
+        f.loop(index[-1], stop, lanes, columns, at_least_once=True)
 
     def _load(self, index: Sequence[Int], ahead: Int, column: Int, mask: Reg | None) -> Reg:
         """A vector of the rows from those of the index and so many more on."""

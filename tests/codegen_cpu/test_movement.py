@@ -238,6 +238,22 @@ def test_narrow_rows_are_written_from_squares(dtype: DType, target: Target) -> N
             assert found.tobytes() == wanted.tobytes(), (rows, found.shape)
 
 
+# Rows that end with a square, and that do not; of the last one all rows of a tile share a set of the cache.
+@pytest.mark.parametrize("columns", [33, 64, 65, 71, 200, 1024])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_wide_rows_are_written_from_registers(columns: int, dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [ir.transpose(x, (0, 2, 1)), ir.transpose(ir.slice_axis(x, 2, 1, M), (2, 0, 1))]
+
+    native = Native(make([f"{dtype}[2, {columns}, N]", "f32[M]"], lambda ir, x, y: build(ir, x)), target)
+    assert schedules(native) == ["squares"] * 2
+    for rows in (2, 16, 33, 65, 130):
+        x, y = signed_sample(dtype, 2, columns, rows), np.zeros(rows - 1, np.float32)
+        for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
+            assert found.tobytes() == wanted.tobytes(), (rows, found.shape)
+
+
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_a_slice_is_turned_in_squares(target: Target) -> None:
     def build(ir: Builder, x: Value) -> Value:
