@@ -114,28 +114,42 @@ def pack_panel(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Con
 
 
 def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
-    """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers."""
+    """As `pack_panel` for a B that is dense along k: squares of `lanes` by `lanes` are turned in registers.
+
+    Only squares that are not whole are read and written by masks.
+    """
     (_, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
     width, zero = vectors * lanes, f.constant(conversion.vector, 0)
 
-    def square(k: Int, column: Int) -> None:
+    def source(k: Int, column: Int) -> Reg:
+        return f.gep(copied.source, f.add(f.mul(n_stride, column), k), memory_type(conversion.source))
+
+    def target(k: Int, column: Int) -> Reg:
+        return f.gep(copied.packed, f.add(f.mul(k, width), column), memory_type(conversion.packed))
+
+    def whole(k: Int, column: Int) -> None:
+        loaded = [f.load(conversion.vector, source(k, f.add(column, lane))) for lane in range(lanes)]
+        for lane, row in enumerate(turn_square(f, [conversion.convert(x, f) for x in loaded])):
+            f.store(row, target(f.add(k, lane), column), align=64)
+
+    def part(k: Int, column: Int) -> None:
         inside = f.tail_mask(lanes, f.sub(depth, k))
         rows = []
         for lane in range(lanes):
-            ordinal = f.add(column, lane)
-            start = f.gep(copied.source, f.add(f.mul(n_stride, ordinal), k), memory_type(conversion.source))
-            exists = f.splat(f.icmp("slt", ordinal, left), lanes)
-            x = f.masked_load(conversion.vector, start, f.and_(inside, exists), passthru=zero)
-            rows.append(conversion.convert(x, f))
-        for lane, turned in enumerate(turn_square(f, rows)):
-            offset = f.add(f.mul(f.add(k, lane), width), column)
-            address = f.gep(copied.packed, offset, memory_type(conversion.packed))
-            f.masked_store(turned, address, f.splat(f.icmp("slt", f.add(k, lane), depth), lanes), align=64)
+            exists = f.splat(f.icmp("slt", f.add(column, lane), left), lanes)
+            address, mask = source(k, f.add(column, lane)), f.and_(inside, exists)
+            rows.append(conversion.convert(f.masked_load(conversion.vector, address, mask, passthru=zero), f))
+        for lane, row in enumerate(turn_square(f, rows)):
+            exists = f.splat(f.icmp("slt", f.add(k, lane), depth), lanes)
+            f.masked_store(row, target(f.add(k, lane), column), exists, align=64)
 
-    def column_of_squares(column: Int) -> None:
-        f.loop(0, depth, lanes, lambda k: square(k, column))
+    def squares(column: Int) -> None:
+        has_lanes = f.icmp("sge", f.sub(left, column), lanes)
+        count = f.select(has_lanes, f.mul(f.sdiv(depth, lanes), lanes), 0)
+        f.loop(0, count, lanes, lambda k: whole(k, column))
+        f.loop(count, depth, lanes, lambda k: part(k, column))
 
-    f.loop(0, width, lanes, column_of_squares)
+    f.loop(0, width, lanes, squares)
 
 
 def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
