@@ -220,7 +220,7 @@ class _Checker:
         self.expect(len(step.body.results) == 1 + carried + scans, "the number of results of a loop")
         # What the body carries on may have another rank than what came in.
         self.body(step.body, [0, *[None] * carried, *(ranks[slot] for slot in step.captures)])
-        self.put(body, ranks, step.outputs, [*[None] * carried, *(len(spec.shape) for spec in step.scans)])
+        self.put(body, ranks, step.outputs, [*[None] * carried, *(len(spec.shape) or None for spec in step.scans)])
         self.bindings(ranks, step.bindings)
 
     def slots(self, body: Body, slots: Iterable[int]) -> None:

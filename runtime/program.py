@@ -102,7 +102,8 @@ class While:
     """A body run while the iteration is below the limit and the condition holds (see the IR primitive `while`).
 
     The body takes (iteration, carried..., captures...) and gives (condition, carried..., scanned elements...). `scans`
-    says the type of each stacked result; a size of it that no iteration decided is 0.
+    says the type of each stacked result; a size of it that no iteration decided is 0. One of no axes, as no stack is,
+    stands for a rank that only the iterations decide.
     """
 
     limit: int

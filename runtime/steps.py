@@ -361,7 +361,7 @@ def _prepare_while(step: While, context: ExecutionContext[W], known: frozenset[i
 
 
 def _prepare_empty_scan(spec: TensorSpec, known: frozenset[int]) -> Callable[[Symbols], np.ndarray]:
-    """The stack of no elements: a size that only an iteration would have decided is 0."""
+    """The stack of no elements: a size that only an iteration would have decided is 0, and a rank 1."""
     texts = [text if symbols_in(text) <= known else "0" for text in spec.shape[1:]]
     sizes, dtype = compile_sizes(texts), DTYPES[spec.dtype]
     return lambda symbols: np.empty((0, *sizes(symbols)), dtype)

@@ -142,6 +142,10 @@ class _Writer:
         assert isinstance(type, TensorType), type
         return TensorSpec(type.dtype.name, tuple(self.size(dim) for dim in type.known_shape))
 
+    def stack_spec(self, type: TensorType) -> TensorSpec:
+        """The type of what a loop stacks; of no axes where only the elements tell the rank."""
+        return TensorSpec(type.dtype.name, ()) if type.shape is None else self.spec(type)
+
     def growth(self, plan: KernelPlan, words: int, choices: int) -> Growth:
         """How a graph serves calls whose sizes grow."""
         limits = {name: Size.symbol(limit) for name, limit in plan.growing.items()}
@@ -258,7 +262,7 @@ class _BodyWriter:
             slots[2 : 2 + carried],
             slots[2 + carried :],
             outputs,
-            tuple(self.program.spec(result.type) for result in op.results[carried:]),
+            tuple(self.program.stack_spec(result.tensor) for result in op.results[carried:]),
             self.program.body(step.body),
             self.program.symbol(op.text("symbol")),
             self._bindings(op),

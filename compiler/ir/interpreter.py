@@ -184,8 +184,8 @@ class _Run:
 
 
 def empty_scan(value: Value, sizes: Mapping[str, int]) -> Array:
-    """What stacking no elements gives: sizes that no iteration decided are 0."""
-    shape = (0, *(_size_or_zero(dim, sizes) for dim in value.shape[1:]))
+    """What stacking no elements gives: sizes that no iteration decided are 0, and a rank that none decided is 1."""
+    shape = (0, *(_size_or_zero(dim, sizes) for dim in (value.tensor.shape or ())[1:]))
     return np.zeros(shape, value.dtype.numpy)
 
 

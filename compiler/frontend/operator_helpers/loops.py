@@ -80,8 +80,13 @@ def while_loop(
     trips = _known_trips(ir, limit, condition, results[0])
     if trips is None:
         return made
-    stacked = [ir.with_shape(value, (trips, *value.shape[1:])) for value in made[len(initial) :]]
+    stacked = [_of_trips(ir, value, trips) for value in made[len(initial) :]]
     return *made[: len(initial)], *stacked
+
+
+def _of_trips(ir: Builder, stacked: Value, trips: Dim) -> Value:
+    """The stack of as many elements; one of unknown rank as it is."""
+    return stacked if stacked.tensor.shape is None else ir.with_shape(stacked, (trips, *stacked.shape[1:]))
 
 
 def _bounded(limit: Value, ir: Builder) -> Value:
@@ -108,12 +113,12 @@ def _outside(ir: Builder, type: Type, inner: set[str]) -> Type:
 
 
 def _stacked(node: Node, ir: Builder, type: Type, trips: str, inner: set[str], outer: set[str]) -> Type:
-    """The type of one scan output: its elements along a new first axis."""
+    """The type of one scan output: its elements along a new first axis, where their rank is known."""
     if not isinstance(type, TensorType):
         message = f"a scan output has elements of type {type}, and only tensors are stacked"
         node.fail("scan-output-type", message, rule=f"ONNX {node.operator}, scan outputs")
     if type.shape is None:
-        node.unsupported(f"a scan output has elements of type {type}")
+        return type
     sizes = (_fresh_if(ir, dim, bool(symbols_of(dim) & inner or not symbols_of(dim) <= outer)) for dim in type.shape)
     return TensorType(type.dtype, (Size.symbol(trips), *sizes))
 

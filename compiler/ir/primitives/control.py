@@ -5,7 +5,8 @@ if(condition: bool[], captures...): two blocks, each of the captures, with the r
 while(limit: i64[], condition: bool[], carried..., captures...) {carried, scans, symbol}: one block of
 (iteration: i64[], carried..., captures...) with the results (condition: bool[], carried..., scanned elements...). It
 runs while iteration < limit and the condition holds. Results: the last carried values, then for each scanned element
-one tensor with all of them stacked along a new first axis, whose size is `symbol`.
+one tensor with all of them stacked along a new first axis, whose size is `symbol`. Elements of a rank that only data
+tells are stacked to such a tensor, too; of no rounds that has one axis.
 
 recurrence(states..., captures...) {trips, carried, scans}: loops of `trips` rounds side by side, a block for each, of
 (iteration: i64[], carried..., captures...) with the results (carried..., scanned elements...). Operands begin with the

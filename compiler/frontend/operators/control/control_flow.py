@@ -175,7 +175,10 @@ def _arranged(node: Node, ir: Builder, stacked: Sequence[Value]) -> list[Value]:
     axes = _per_value("scan_output_axes", len(stacked), node)
     arranged = []
     for value, backwards, axis in zip(stacked, directions, axes, strict=True):
-        target = node.axes_list([axis], value.rank)[0]
+        if not axis and not backwards:
+            arranged.append(value)
+            continue
+        target = node.axes_list([axis], node.tensor_of(value).rank)[0]
         x = ir.reverse(value, 0) if backwards else value
         order = [*range(1, target + 1), 0, *range(target + 1, value.rank)]
         arranged.append(ir.transpose(x, order))
