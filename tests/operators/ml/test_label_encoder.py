@@ -63,6 +63,28 @@ def test_tensors_as_attributes(values: np.ndarray, default: np.ndarray | None, e
     assert_same(*run_ml("LabelEncoder", {"X": np.array([1.0, 2.0, 3.0])}, version=4, **given), expected)
 
 
+@pytest.mark.parametrize(
+    ("values", "default", "expected"),
+    [
+        (np.array([4, 5]), {"default_int64": 9, "default_float": 2.5}, np.array([4, 9, 5])),
+        (np.array([4, 5], np.int16), {"default_int64": -3}, np.array([4, -3, 5], np.int16)),
+        (np.array([4, 5], np.float64), {"default_int64": 9, "default_float": 2.5}, np.array([4, 2.5, 5])),
+        (texts("x", "y"), {"default_string": "?"}, texts("x", "?", "y")),
+        (
+            np.array([4, 5]),
+            {"default_int64": 9, "default_tensor": numpy_helper.from_array(np.array([7]))},
+            np.array([4, 7, 5]),
+        ),
+    ],
+)
+def test_the_default_that_matches_a_tensor_of_values(
+    values: np.ndarray, default: dict[str, object], expected: np.ndarray
+) -> None:
+    attributes = {"keys_tensor": np.array([1.0, 3.0]), "values_tensor": values}
+    given = {name: numpy_helper.from_array(value) for name, value in attributes.items()}
+    assert_same(*run_ml("LabelEncoder", {"X": np.array([1.0, 2.0, 3.0])}, version=4, **given, **default), expected)
+
+
 def test_places_of_classes() -> None:
     classes = {"classes_strings": ["b", "a"], "default_string": "?", "default_int64": -7}
     assert_same(*run_ml("LabelEncoder", {"X": texts("a", "q", "b")}, **classes), np.array([1, -7, 0]))

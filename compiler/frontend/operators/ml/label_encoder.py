@@ -3,8 +3,6 @@
 Source: https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -14,11 +12,6 @@ from onnxc.compiler.ir.dtypes import I64, dtype_of
 from onnxc.compiler.ir.module import Value
 
 ML = "ai.onnx.ml"
-DEFAULTS: Mapping[str, np.ndarray] = {
-    "string": np.array("_Unused", object),
-    "int": np.array(-1),
-    "float": np.array(-0.0),
-}
 
 
 @operator("LabelEncoder", since=(1,), domain=ML)
@@ -44,17 +37,16 @@ def label_encoder(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html
     """
     x = node.input("X")
-    _, keys = _vector("keys", node)
-    kind, values = _vector("values", node)
+    keys, values = _vector("keys", node), _vector("values", node)
     if dtype_of(keys.dtype) != x.dtype:
         node.fail("key-type", f"X is {x.dtype}, the keys are {dtype_of(keys.dtype)}", rule="ONNX LabelEncoder, keys_*")
     if keys.size != values.size:
         node.fail("label-pairs", f"{keys.size} keys have {values.size} values", rule="ONNX LabelEncoder, values_*")
-    return looked_up(x, keys, values, _default(kind, values.dtype, node), ir)
+    return looked_up(x, keys, values, _default(values.dtype, node), ir)
 
 
-def _vector(side: str, node: Node) -> tuple[str, np.ndarray]:
-    """The attribute that has the keys or values: which it is, and its elements."""
+def _vector(side: str, node: Node) -> np.ndarray:
+    """The elements of the attribute that has the keys or values."""
     given = [kind for kind in ("floats", "int64s", "strings", "tensor") if node.has(f"{side}_{kind}")]
     if len(given) != 1:
         node.fail("label-attributes", f"{len(given)} attributes {side}_* are given, not 1", rule="ONNX LabelEncoder")
@@ -62,19 +54,19 @@ def _vector(side: str, node: Node) -> tuple[str, np.ndarray]:
     name = f"{side}_{kind}"
     match kind:
         case "floats":
-            return kind, np.array(node.floats(name), np.float32)
+            return np.array(node.floats(name), np.float32)
         case "int64s":
-            return kind, np.array(node.ints(name), np.int64)
+            return np.array(node.ints(name), np.int64)
         case "strings":
-            return kind, texts(node.strings(name))
+            return texts(node.strings(name))
     tensor = node.tensor(name)
     if tensor.ndim != 1:
         node.fail("not-a-vector", f"{name} has {tensor.ndim} axes, not one", rule=f"ONNX LabelEncoder, {name}")
-    return kind, tensor
+    return tensor
 
 
-def _default(kind: str, dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray:
-    """What stands for an unknown key, at rank 0."""
+def _default(dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray:
+    """What stands for an unknown key, at rank 0: the default that matches the type of the values, however given."""
     if node.has("default_tensor"):
         default = node.tensor("default_tensor")
         if default.size != 1 or default.dtype != dtype:
@@ -83,14 +75,9 @@ def _default(kind: str, dtype: "np.dtype[np.generic]", node: Node) -> np.ndarray
             )
             node.fail("label-default", message, rule="ONNX LabelEncoder, default_tensor")
         return default.reshape(())
-    match kind:
-        case "floats":
-            return np.array(node.float("default_float"), dtype)
-        case "int64s":
-            return np.array(node.int("default_int64"), dtype)
-        case "strings":
-            return np.array(node.string("default_string"), object)
-    return DEFAULTS["string" if dtype.hasobject else "float" if dtype.kind == "f" else "int"].astype(dtype)
+    if dtype.hasobject:
+        return np.array(node.string("default_string"), object)
+    return np.array(node.float("default_float") if dtype.kind == "f" else node.int("default_int64")).astype(dtype)
 
 
 @operator("CategoryMapper", since=(1,), domain=ML)
