@@ -142,6 +142,16 @@ def test_one_nan_is_as_good_as_another() -> None:
     assert_same(counts, i64(1, 2))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_slices_with_nan_come_after_those_with_numbers(way: str, dtype: type) -> None:
+    x = np.array([[NAN, 3], [1, 0], [NAN, 3], [1, NAN], [NAN, 2], [INF, NAN], [-0.0, 1]], dtype)
+    got = run_operator("Unique", {"X": x}, opset=11, way=way, outputs=4, axis=0)
+    first = i64(6, 1, 3, 5, 4, 0)
+    for actual, expected in zip(got, (x[first], first, i64(5, 1, 5, 2, 4, 3, 0), i64(1, 1, 1, 1, 1, 2)), strict=True):
+        assert_same(actual, expected)
+
+
 @pytest.mark.parametrize("way", ["static", "symbolic"])
 @pytest.mark.parametrize("time", [0, 1])
 def test_each_sequence_is_reversed_up_to_its_length(way: str, time: int) -> None:

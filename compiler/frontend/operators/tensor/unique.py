@@ -14,7 +14,7 @@ def unique(node: Node, ir: Builder) -> tuple[Value, ...]:
     """X: T[d...]  ->  Y: T[u] or along `axis` T[... u ...], indices: i64[u], inverse_indices: i64[n], counts: i64[u]
 
     Y is in ascending order, slices in that of their elements; with `sorted` 0 in the order of first occurrence. NaN
-    equals NaN among elements.
+    equals NaN and comes last, in slices too.
     Source: https://onnx.ai/onnx/operators/onnx__Unique.html
     """
     x = node.input("X")
@@ -70,8 +70,11 @@ def _slice_keys(x: Value, axis: int, ir: Builder) -> Value:
     n, m = x.shape[axis], product(x.shape[other_axis] for other_axis in others)
     rows = ir.reshape(ir.transpose(x, (axis, *others)), (n, m))
     own, other = ir.broadcast(rows, (0, 2), (n, n, m)), ir.broadcast(rows, (1, 2), (n, n, m))
-    differs = ir.not_(ir.equal(own, other))
+    differs, less = ir.not_(ir.equal(own, other)), ir.less(other, own)
+    if x.dtype.is_float:
+        differs = ir.and_(differs, ir.not_(ir.and_(ir.is_nan(own), ir.is_nan(other))))
+        less = ir.or_(less, ir.is_nan(own))
     earlier = ir.scan_axis(ir.cast(differs, I64), "sum", 2, exclusive=True)
     decides = ir.and_(differs, ir.equal(earlier, 0))
-    is_less = ir.reduce(ir.and_(decides, ir.less(other, own)), "or", (2,))
+    is_less = ir.reduce(ir.and_(decides, less), "or", (2,))
     return ir.reduce(ir.cast(is_less, I64), "sum", (1,))
