@@ -9,7 +9,7 @@ Source: https://github.com/google/re2/wiki/Syntax
 import re
 import sys
 import unicodedata
-from itertools import groupby
+from functools import cache
 from typing import NoReturn
 
 NAMED_CLASSES = {
@@ -42,15 +42,18 @@ def python_pattern(pattern: str) -> str:
     return _Translation(pattern).run()
 
 
+@cache
 def letters_of(category: str, *, is_negated: bool) -> str:
     """The members of a general category of Unicode, such as L or Lu, as the ranges of a class."""
-    inside = (unicodedata.category(chr(code)).startswith(category) != is_negated for code in range(sys.maxunicode + 1))
-    ranges = []
-    for is_member, run in groupby(enumerate(inside), key=lambda pair: pair[1]):
-        codes = [code for code, _ in run]
-        if is_member:
-            ranges.append(f"\\U{codes[0]:08x}-\\U{codes[-1]:08x}")
-    return "".join(ranges)
+    one = f"(?!{category})[A-Z]." if is_negated else f"(?=[A-Z]){category}{'.' * (2 - len(category))}"
+    runs = re.finditer(f"(?:{one})+", _categories())
+    return "".join(f"\\U{run.start() // 2:08x}-\\U{run.end() // 2 - 1:08x}" for run in runs)
+
+
+@cache
+def _categories() -> str:
+    """The general categories of all characters in their order, each a capital and a small letter."""
+    return "".join(map(unicodedata.category, map(chr, range(sys.maxunicode + 1))))
 
 
 class _Translation:
@@ -122,9 +125,9 @@ class _Translation:
         name = parts[2] or parts[4]
         if len(name) > 2:
             raise NotInPython(f"\\p{{{name}}} names a script of Unicode")
-        members = letters_of(name, is_negated=(parts[1] == "P") != bool(parts[3]))
-        if not members:
+        if not letters_of(name, is_negated=False):
             self.refuse(f"\\p{{{name}}} is no general category of Unicode")
+        members = letters_of(name, is_negated=(parts[1] == "P") != bool(parts[3]))
         self.position += parts.end()
         return members if in_class else f"[{members}]"
 

@@ -88,6 +88,9 @@ def test_normalizer_of_nothing_gives_one_empty_text() -> None:
         (r"\d", "٣", False),
         (r"\pL+", "äb", True),
         (r"\PL", "ä", False),
+        (r"\p{Lu}\p{^Lu}[\PN]\P{^Nd}", "Äb!2", True),
+        (r"\p{L}", "\U0010ffff", False),
+        (r"\P{L}", "\U0010ffff", True),
         (r"[\W]", "!", True),
         (r"\x{1F600}", "😀", True),
         (r"(?P<n>a)(?<m>b)", "ab", True),
@@ -98,7 +101,9 @@ def test_regular_expressions_of_re2(pattern: str, word: str, matches: bool) -> N
     assert_same(*run_ml("RegexFullMatch", {"x": texts(word)}, pattern=pattern, **RUN), np.array([matches]))
 
 
-@pytest.mark.parametrize("pattern", [r"(?=a)", r"(a)\1", "a)", "(a", "[a", r"\p{Xx}", "*a", r"\y"])
+@pytest.mark.parametrize(
+    "pattern", [r"(?=a)", r"(a)\1", "a)", "(a", "[a", r"\p{Xx}", r"\P{Xx}", r"\p{lu}", "*a", r"\y"]
+)
 def test_what_re2_does_not_take_is_refused(pattern: str) -> None:
     with pytest.raises(DiagnosedModelError, match="regular-expression"):
         run_ml("RegexFullMatch", {"x": texts("a")}, pattern=pattern, **RUN)
