@@ -564,10 +564,10 @@ def repair(model: "ModelSource") -> "ModelProto":
     """The model without those breaches of the standard that can mean one thing only.
 
     Nodes are put behind those whose values they use, in graphs within and functions too; graphs without a name get
-    one; the IR version is 4 where 3 would want initializers to be inputs; operators of com.microsoft have their
-    import; of initializers nothing is declared that they are not; attributes say their types; of constants that give
-    one name to equal tensors the first stays, and one beside an input of its name is the default of the input. The rest
-    is in docs/parts.md. What is right stays as it is.
+    one; the IR version is 3 where opsets are imported before it, and 4 where 3 would want initializers to be inputs;
+    operators of com.microsoft have their import; of initializers nothing is declared that they are not; attributes say
+    their types; of constants that give one name to equal tensors the first stays, and one beside an input of its name
+    is the default of the input. The rest is in docs/parts.md. What is right stays as it is.
 
     Raises ModelError where the model is wrong in anything else.
     """

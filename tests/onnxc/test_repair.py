@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from onnx import ModelProto, checker, helper
+from onnx import ModelProto, TensorProto, checker, helper
 
 import onnxc
 from tests.support.models import model_from_text
@@ -69,6 +69,25 @@ def test_graphs_get_names_those_within_too() -> None:
     made = onnxc.repair(model)
     assert onnxc.check(made) == ()
     assert operators(ModelProto.FromString(made.SerializeToString())) == ["Constant", "Add", "If", "f"]
+
+
+@pytest.mark.parametrize("ir_version", [1, 2])
+@pytest.mark.parametrize("is_input", [True, False])
+def test_opsets_are_imported_from_ir_version_3_on(ir_version: int, is_input: bool) -> None:
+    model = model_from_text(
+        '<ir_version: 8, opset_import: ["" : 7]> g (float[2] x, float[1] w) => (float[2] y) { y = Add (x, w) }'
+    )
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.FLOAT, [1], [3]))
+    model.ir_version = ir_version
+    if not is_input:
+        del model.graph.input[1]
+    assert "unexpected-opset-import" in {finding.code for finding in onnxc.check(model)}
+    made = onnxc.repair(model)
+    assert onnxc.check(made) == ()
+    assert made.ir_version == (3 if is_input else 4)
+    with pytest.warns(onnxc.ModelWarning, match="opsets are imported|is no graph input"):
+        exe = onnxc.compile(model, target="interpreter")
+    np.testing.assert_array_equal(exe(np.float32([1, -1])), np.float32([4, 2]))
 
 
 def test_initializers_are_no_inputs_from_ir_version_4_on() -> None:

@@ -27,12 +27,15 @@ REPAIRED = frozenset(
         "not-topologically-sorted",
         "quantization-tensor",
         "shadowed-name",
+        "unexpected-opset-import",
     }
 )
 """The codes of errors that may go; other runtimes let such models pass, and some tools write them."""
 
 _FIRST_TYPED_ATTRIBUTES = 2
 """The first IR version in which attributes say their types."""
+_FIRST_IMPORTS = 3
+"""The first IR version in which models import operator sets."""
 _FIRST_FREE_INITIALIZERS = 4
 """The first IR version in which initializers need not be inputs."""
 _NAME = "graph"
@@ -42,15 +45,17 @@ def repaired(model: ModelProto) -> ModelProto:
     """A copy of the model in which these errors are gone.
 
     Nodes stand behind those whose values they use. What a nested graph defines under the name of a value around it, and
-    does not use before, has a name of its own. Graphs without a name get one. The IR version is at least 4 where
-    initializers are no inputs. The operator set of com.microsoft, of which there is one version, is imported where
-    nodes are of it. What is declared of initializers that are no inputs, and is not what they are, goes. Attributes
-    say their types. Of constants that give one name to equal tensors the first stays, and a Constant beside an input of
-    its name becomes the default of that input. Annotations of tensors that are gone go too, and metadata that is there
-    twice alike.
+    does not use before, has a name of its own. Graphs without a name get one. The IR version is at least 3 where
+    operator sets are imported, and 4 where initializers are no inputs. The operator set of com.microsoft, of which
+    there is one version, is imported where nodes are of it. What is declared of initializers that are no inputs, and is
+    not what they are, goes. Attributes say their types. Of constants that give one name to equal tensors the first
+    stays, and a Constant beside an input of its name becomes the default of that input. Annotations of tensors that are
+    gone go too, and metadata that is there twice alike.
     """
     made = ModelProto()
     made.CopyFrom(model)
+    if 1 <= made.ir_version < _FIRST_IMPORTS and made.opset_import:
+        made.ir_version = _FIRST_IMPORTS
     if made.ir_version >= _FIRST_TYPED_ATTRIBUTES:
         give_attribute_types(made)
     for graph in _graphs(made):
