@@ -133,6 +133,29 @@ def test_all_else_that_the_model_carries_is_kept() -> None:
     assert converted == model
 
 
+@pytest.mark.parametrize("shape", [[7, 7], [4], []])
+def test_shapes_that_values_have_not_are_corrected(shape: list[int]) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 11, "own" : 1]> g (float[1, N, 3] x, bool c) => (float[K, 3] y) {
+        h = Squeeze <axes = [0]> (x)
+        k = Relu (h)
+        y = If (c) <then_branch = t () => (float[K, 3] a) { p = Neg (k) a = Neg (p) },
+                    else_branch = e () => (float[L, 3] b) { b = own.f (k) }>
+    }
+    <domain: "own", opset_import: ["" : 11]> f (v) => (w) { r = Abs (v) w = Neg (r) }"""
+    model = model_from_text(text)
+    holders = (model.graph, model.graph.node[2].attribute[0].g, model.functions[0])
+    for holder, name in zip(holders, ("h", "p", "r"), strict=True):
+        holder.value_info.append(helper.make_tensor_value_info(name, 1, shape))
+    model.graph.value_info.append(helper.make_tensor_value_info("k", 1, ["M", 3]))
+    converted = convert_model(model, 13)
+    branch = next(attribute.g for attribute in converted.graph.node[-1].attribute if attribute.name == "then_branch")
+    found = [
+        holder.value_info[0].type.tensor_type.shape.dim for holder in (converted.graph, branch, converted.functions[0])
+    ]
+    assert [(len(sizes), sizes[1].dim_value) for sizes in found] == [(2, 3)] * 3
+    assert [size.dim_param for size in converted.graph.value_info[1].type.tensor_type.shape.dim] == ["M", ""]
+
+
 def test_a_model_that_imports_nothing_is_one_of_opset_1() -> None:
     x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])

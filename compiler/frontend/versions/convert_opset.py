@@ -1,10 +1,11 @@
 """A model in another version of ai.onnx: every node crosses every change of its operator on the way, one by one.
 
 What an adapter makes goes on in the same way, so that it need only know its own version. Everything else that the
-model carries stays; what the target version cannot say is a ModelError that names the node.
+model carries stays, but for shapes that are declared of values which have others; what the target version cannot say
+is a ModelError that names the node.
 """
 
-from collections.abc import Collection, Iterator, MutableSequence
+from collections.abc import Collection, Iterable, Iterator, MutableSequence
 from dataclasses import replace
 
 from onnxc.compiler.diagnostics import Location
@@ -25,6 +26,8 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     NodeProto,
     OperatorSetIdProto,
     TensorProto,
+    TypeProto,
+    ValueInfoProto,
 )
 from onnxc.compiler.frontend.same_operator import keeps_meaning
 from onnxc.compiler.frontend.schemas import normal_domain, schema, versions
@@ -110,6 +113,7 @@ class _Converter:
             _declare(values, tensor.name, tensor)
         self._body(graph, typed, opset, path, values)
         graph.initializer.extend(made)
+        _correct(graph.value_info, typed.value_info)
 
     def function(self, function: FunctionProto, typed: FunctionProto) -> None:
         """Converts the body of a function, which has an opset of its own."""
@@ -117,6 +121,7 @@ class _Converter:
         values.types.update((info.name, info.type) for info in typed.value_info if info.HasField("type"))
         opset = imported_opsets(function.opset_import).get("", self.target)
         self._body(function, typed, opset, ModelFunction(function).path, values)
+        _correct(function.value_info, typed.value_info)
         _import(function.opset_import, self.target, is_needed=False)
 
     def _body(self, holder: Holder, typed: Holder, opset: int, path: str, values: Values) -> None:
@@ -156,6 +161,24 @@ class _Converter:
         fit(change)
         parts = (*change.ahead, copied, *change.behind)
         return [each for part in parts for each in self._node(part, reached, location, values)]
+
+
+def _correct(declared: Iterable[ValueInfoProto], known: Iterable[ValueInfoProto]) -> None:
+    """Gives values the types that they are known to have where their declared shapes contradict these."""
+    types = {info.name: info.type for info in known}
+    for info in declared:
+        if info.name in types and _contradict(info.type.tensor_type, types[info.name].tensor_type):
+            info.type.CopyFrom(types[info.name])
+
+
+def _contradict(one: TypeProto.Tensor, other: TypeProto.Tensor) -> bool:
+    """Whether two types have shapes that differ in rank, or in a size that both know."""
+    if not one.HasField("shape") or not other.HasField("shape"):
+        return False
+    if len(one.shape.dim) != len(other.shape.dim):
+        return True
+    pairs = zip(one.shape.dim, other.shape.dim, strict=True)
+    return any(a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs)
 
 
 def _next_change(node: NodeProto, version: int, target: int) -> int | None:
