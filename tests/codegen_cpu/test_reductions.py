@@ -13,7 +13,7 @@ from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.loops.rows import Rows
-from onnxc.compiler.planning.schedules import ReductionSchedule
+from onnxc.compiler.planning.schedules import ReductionSchedule, Threads
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
 
@@ -96,6 +96,23 @@ def test_short_rows_side_by_side(columns: int, target: Target) -> None:
     for count in (0, 1, 15, 16, 33):
         native.check(sample(F32, 2, count, columns), bound=4 * precision(F32))
         native.check(np.resize(odd_values(F32), (2, count, columns)), bound=4 * precision(F32))
+
+
+@pytest.mark.parametrize("beside", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("dtype", [F32, F16, I64], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_few_rows_side_by_side(beside: int, dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        wholes = [ir.softmax(x, 1)] if dtype.is_float else []
+        return [ir.reduce(x, "sum", (1,)), ir.reduce(x, "max", (1,)), ir.arg_reduce(x, "min", 1, True), *wholes]
+
+    native = Native(make([f"{dtype}[N, M, {beside}]"], build), target)
+    for shape in [(1, 1), (3, 5), (2, 40), (0, 3)]:
+        native.check(sample(dtype, *shape, beside), bound=8 * precision(dtype))
+    widest = target.vector_bits // 32
+    expected = {2: 2, 3: 4, 4: 4}.get(beside, widest) if beside <= widest // 2 else widest
+    workers = [kernel.schedule.workers for kernel in native.plan.kernels]
+    assert {each.lanes for each in workers if isinstance(each, Threads)} == {expected}
 
 
 # Less than a tile of the widest vectors, whole tiles, one row more; and a size that only a call tells.

@@ -533,6 +533,24 @@ def test_masked_tails_touch_nothing_behind_the_end(type: str, target: Target) ->
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("type", ["i8", "half", "float", "double"])
+def test_masks_that_are_known_store_their_lanes_alone(type: str, target: Target) -> None:
+    """The first lanes, and others."""
+    dtype = np.dtype(NUMPY_TYPES[type])
+    masks = [[lane < count for lane in range(8)] for count in range(9)]
+    masks += [[lane % 3 == 0 for lane in range(8)], [lane > 4 for lane in range(8)]]
+    for mask in masks:
+
+        def body(f: FunctionBuilder, x: Reg, y: Reg, mask: Sequence[bool] = mask) -> None:
+            values = f.load(f"<8 x {type}>", x)
+            f.masked_store(values, y, f.constant("<8 x i1>", mask))
+
+        x, y = np.arange(1, 9).astype(dtype), np.zeros(8, dtype)
+        native(["ptr", "ptr"], body, target=target)(x.ctypes.data, y.ctypes.data)
+        np.testing.assert_array_equal(y, np.where(mask, x, 0).astype(dtype))
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("index_type", ["i32", "i64"])
 def test_gather_and_scatter_leave_masked_lanes_alone(index_type: str, target: Target) -> None:
     table = np.arange(100, dtype=np.float32)

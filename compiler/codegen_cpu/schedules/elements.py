@@ -1,6 +1,7 @@
 """Kernels of a CPU that are not products: what a unit of work is, and how many elements a thread claims at once."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
@@ -231,7 +232,8 @@ def _joins_short_rows(block: Block, lanes: int) -> bool:
 
 
 def _reduction(problem: KernelProblem, target: Target) -> Schedule:
-    threads, rows = element_threads(target), Rows(decompose_block(problem.block, problem.kind))
+    rows = Rows(decompose_block(problem.block, problem.kind))
+    threads = _rows_beside(rows, element_threads(target))
     is_held = _holds_rows(rows, target)
     return ReductionSchedule(
         algorithm="held" if is_held else "short" if _folds_short_rows(rows, threads.lanes) else "rows",
@@ -240,6 +242,14 @@ def _reduction(problem: KernelProblem, target: Target) -> Schedule:
         staged_cost=0 if is_held else STAGED_COST,
         workers=threads,
     )
+
+
+def _rows_beside(rows: Rows, threads: Threads) -> Threads:
+    """Vectors no wider than there are rows side by side, where lanes are these: what is left over takes masks."""
+    beside = None if rows.last_is_folded else rows.shape[rows.kept[-1]]
+    if not isinstance(beside, int) or not 1 < beside <= threads.lanes // 2:
+        return threads
+    return replace(threads, lanes=1 << (beside - 1).bit_length())
 
 
 def _vectors_together(rows: Rows, lanes: int, target: Target) -> int:
