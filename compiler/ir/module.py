@@ -13,7 +13,7 @@ import numpy as np
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DType
-from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.compiler.ir.types import TensorType, Type, type_symbols
 
 Scalar = int | float | str | bool | DType | Size
 Attribute = Union[Scalar, np.ndarray, tuple["Attribute", ...]]  # noqa: UP007 (a string is no operand of |)
@@ -47,6 +47,7 @@ class Op:
     result_types: tuple[Type, ...]
     location: Location | None = None
     results: tuple["Value", ...] = field(init=False)
+    _symbols: frozenset[str] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         results = tuple(Value(self, index) for index in range(len(self.result_types)))
@@ -56,6 +57,20 @@ class Op:
     def result(self) -> "Value":
         assert len(self.result_types) == 1, (self.name, len(self.result_types))
         return self.results[0]
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The symbols that it and its blocks mention, looked up once: most passes leave most ops as they are."""
+        if self._symbols is None:
+            symbols = self._mentioned_symbols()
+            object.__setattr__(self, "_symbols", symbols)
+            return symbols
+        return self._symbols
+
+    def _mentioned_symbols(self) -> frozenset[str]:
+        types = (*self.result_types, *(value.type for block in self.blocks for value in block.parameters))
+        inner = (op.symbols for block in self.blocks for op in block.ops)
+        return frozenset().union(*map(_attribute_symbols, self.attributes.values()), *map(type_symbols, types), *inner)
 
     def dims(self, name: str) -> tuple[Dim, ...]:
         """An attribute that is a tuple of sizes."""
@@ -188,6 +203,14 @@ class Module:
 
     def __str__(self) -> str:
         return f'module "{self.name}"'
+
+
+def _attribute_symbols(value: Attribute) -> frozenset[str]:
+    if isinstance(value, Size):
+        return value.symbols
+    if isinstance(value, tuple):
+        return frozenset().union(*map(_attribute_symbols, value))
+    return frozenset()
 
 
 def walk(block: Block) -> Iterator[Op]:

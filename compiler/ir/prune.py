@@ -1,13 +1,11 @@
 """Dropping what is dead: ops of which no result, effect or symbol is needed, and captures that no block reads."""
 
 from collections.abc import Sequence, Set
-from functools import lru_cache
 from typing import NamedTuple
 
-from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.module import Attribute, Block, Op, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects
-from onnxc.compiler.ir.types import Type, type_symbols
+from onnxc.compiler.ir.types import type_symbols
 
 
 def prune(block: Block, known: Set[str] = frozenset()) -> Block:
@@ -16,7 +14,7 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
     `known` are the symbols that are bound outside.
     """
     live = {value.producer for value in block.results}
-    symbols = {name for value in block.results for name in _type_symbols(value.type)}
+    symbols = {name for value in block.results for name in type_symbols(value.type)}
     kept: list[tuple[Op, Op]] = []
     scopes = _scopes(block, known)
     # Few programs bind symbols, and it takes long to look for all uses of them.
@@ -29,7 +27,7 @@ def prune(block: Block, known: Set[str] = frozenset()) -> Block:
         kept.append((op, pruned))
         live.update([operand.producer for operand in pruned.operands])
         if binds_any:
-            symbols |= used_symbols(pruned)
+            symbols |= pruned.symbols
     if len(kept) == len(block.ops) and all(pruned is op for op, pruned in kept):
         return block
     ops: list[Op] = []
@@ -56,7 +54,7 @@ _NO_SCOPE = _Scope(frozenset(), frozenset())
 
 def _scopes(block: Block, known: Set[str]) -> dict[Op, _Scope]:
     """The scopes of the ops that bind symbols or have blocks."""
-    seen = {*known, *(name for value in block.parameters for name in _type_symbols(value.type))}
+    seen = {*known, *(name for value in block.parameters for name in type_symbols(value.type))}
     scopes: dict[Op, _Scope] = {}
     for op in block.ops:
         names = bound_symbols(op)
@@ -89,27 +87,3 @@ def _without_dropped(values: Sequence[Value], count: int, kept: Sequence[int]) -
 
 def _used_values(block: Block) -> list[Value]:
     return [*block.results, *(operand for op in block.ops for operand in op.operands)]
-
-
-def used_symbols(op: Op) -> set[str]:
-    """The symbols that `op` and its blocks read."""
-    used = {name for value in op.attributes.values() for name in _attribute_symbols(value)}
-    used |= {name for type in op.result_types for name in _type_symbols(type)}
-    for block in op.blocks:
-        used |= {name for value in (*block.parameters, *block.results) for name in _type_symbols(value.type)}
-        for inner in block.ops:
-            used |= used_symbols(inner)
-    return used
-
-
-def _attribute_symbols(value: Attribute) -> frozenset[str]:
-    if isinstance(value, Size):
-        return value.symbols
-    if isinstance(value, tuple):
-        return frozenset().union(*(_attribute_symbols(item) for item in value))
-    return frozenset()
-
-
-@lru_cache(maxsize=4096)
-def _type_symbols(type: Type) -> frozenset[str]:
-    return type_symbols(type)

@@ -1,7 +1,7 @@
 """Types of IR values: tensors with symbolic shapes, and the host-only sparse tensors, sequences, optionals and maps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, Union
 
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
@@ -20,6 +20,7 @@ class ShapedType:
 
     dtype: DType
     shape: tuple[Dim, ...] | None
+    _symbols: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         if self.shape is None:
@@ -47,6 +48,15 @@ class ShapedType:
     @property
     def elements(self) -> Dim:
         return product(self.known_shape)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The symbols in its sizes, looked up once: passes ask for those of all types again and again."""
+        if self._symbols is None:
+            symbols = frozenset().union(*(symbols_of(dim) for dim in self.shape or () if dim != ANY_SIZE))
+            object.__setattr__(self, "_symbols", symbols)
+            return symbols
+        return self._symbols
 
 
 @dataclass(frozen=True)
@@ -101,8 +111,8 @@ def is_host_type(type: Type) -> bool:
 def type_symbols(type: Type) -> frozenset[str]:
     """The symbols in the sizes of `type`."""
     match type:
-        case ShapedType(shape=shape):
-            return frozenset().union(*(symbols_of(dim) for dim in shape or () if dim != ANY_SIZE))
+        case ShapedType():
+            return type.symbols
         case SequenceType(element) | OptionalType(element):
             return type_symbols(element)
         case MapType(value=value):

@@ -11,7 +11,6 @@ import numpy as np
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.prune import used_symbols
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.passes.notes import note
@@ -83,7 +82,7 @@ def _of_constants(block: Block) -> frozenset[Value]:
     for op in block.ops:
         if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
             continue
-        if isinstance(op.result.type, TensorType) and not used_symbols(op) and constant.issuperset(op.operands):
+        if isinstance(op.result.type, TensorType) and not op.symbols and constant.issuperset(op.operands):
             constant.update(op.results)
             computed.update(op.results if op.operands else ())
     return frozenset(computed)

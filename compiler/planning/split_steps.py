@@ -7,9 +7,7 @@ few as possible.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.module import Attribute, Block, Op, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import type_symbols
@@ -86,30 +84,13 @@ def _order_of_symbols(block: Block, known: frozenset[str]) -> dict[Op, _Symbols]
     before: set[str] = set()
     for op in block.ops:
         binds = frozenset(bound_symbols(op)) - before - known
-        order[op] = _Symbols(binds, frozenset(mentioned_symbols(op) & before))
+        order[op] = _Symbols(binds, op.symbols & before)
         before |= binds
     return order
 
 
 def _is_ready(op: Op, exists: set[Value], symbols: set[str], order: Mapping[Op, _Symbols]) -> bool:
     return all(operand in exists for operand in op.operands) and order[op].wants <= symbols
-
-
-def mentioned_symbols(op: Op) -> set[str]:
-    """The symbols in attributes and result types of the op, and of those in its blocks."""
-    types = [*op.result_types, *(parameter.type for block in op.blocks for parameter in block.parameters)]
-    own = (attribute_symbols(value) for value in op.attributes.values())
-    inner = (mentioned_symbols(nested) for block in op.blocks for nested in block.ops)
-    return set().union(*own, *map(type_symbols, types), *inner)
-
-
-def attribute_symbols(value: Attribute) -> set[str]:
-    """The symbols in an attribute."""
-    if isinstance(value, Size):
-        return set(symbols_of(value))
-    if isinstance(value, tuple):
-        return set().union(*(attribute_symbols(item) for item in value))
-    return set()
 
 
 def _take_ready(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_facts import bound_symbols
-from onnxc.compiler.ir.prune import prune, used_symbols
+from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.runtime.errors import UnsupportedError
@@ -71,7 +71,7 @@ class _Homes:
         binders: dict[str, Home] = {}
         for op in body.ops:
             known = [home for operand in op.operands if (home := self._read_from(operand)) is not None]
-            known += [binders[name] for name in sorted(used_symbols(op)) if name in binders]
+            known += [binders[name] for name in sorted(op.symbols) if name in binders]
             latest = max(known, default=None)
             if op.name == "enter_stage":
                 self._entered[op.result] = self.root(op.operands[0]), _behind(latest, op.int("stage"))
@@ -150,7 +150,7 @@ def _with_operands(op: Op, operands: tuple[Value, ...]) -> Op:
 
 def _expect_bound(block: Block, bound: set[str], stage: int) -> None:
     """UnsupportedError for a size that this segment reads and nothing in it binds."""
-    used = {name for value in block.results for name in type_symbols(value.type)}.union(*map(used_symbols, block.ops))
+    used = frozenset().union(*(type_symbols(value.type) for value in block.results), *(op.symbols for op in block.ops))
     if unbound := sorted(used - bound):
         message = f"stage {stage} needs the size {unbound[0]}, which only data in another stage decides"
         raise UnsupportedError(message, code="unsupported-pipeline")

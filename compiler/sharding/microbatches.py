@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Function, Op, Value
-from onnxc.compiler.ir.prune import used_symbols
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.sharding.factors import factors_of, has_axes
 
@@ -70,7 +69,7 @@ def _proof(function: Function, symbol: str) -> Batch | NoBatch:
                 return NoBatch(f'the input "{parameter.producer.name}" cannot be parted along {symbol}')
             marks[parameter] = axes[0]
     for op in body.ops:
-        if symbol not in used_symbols(op) and marks.keys().isdisjoint(op.operands):
+        if symbol not in op.symbols and marks.keys().isdisjoint(op.operands):
             continue
         made = _marked_results(op, marks, symbol)
         if made is None:

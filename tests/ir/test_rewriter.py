@@ -257,6 +257,19 @@ def test_sizes_that_nothing_uses_are_not_read_from_data() -> None:
     assert names(rewrite(module, [])) == ["neg"]
 
 
+def test_symbols_of_ops_that_stay_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parsed(
+        """  %0 = non_zero %x {symbol = "n"} : i64[1, n]
+  %1 = sizes {dtype = i64, scalar = false, values = [n]} : i64[1]
+  return %1"""
+    )
+    body = prune(module.main.body)
+    asked: list[Op] = []
+    monkeypatch.setattr(Op, "_mentioned_symbols", asked.append)
+    assert prune(body) is body
+    assert asked == []
+
+
 def test_guards_and_the_sizes_they_speak_of_stay() -> None:
     module = parsed(
         """  %0 = cast %x {dtype = i64, round_mode = "nearest", saturate = true} : i64[N]
