@@ -184,6 +184,8 @@ class Rewriter(PassBuilder):
 
     def _with_new_operands(self, op: Op) -> Op | None:
         """`op` on the values that its operands have become; None where that made it a known size, which is bound."""
+        if not op.blocks and self._values.keys().isdisjoint(op.operands):
+            return op
         operands = tuple(self._value(operand) for operand in op.operands)
         blocks = tuple(self._nested(block, op, operands) for block in op.blocks)
         if (operands, blocks) == (op.operands, op.blocks):

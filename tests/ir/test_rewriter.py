@@ -293,6 +293,15 @@ def test_control_flow_has_the_effects_of_its_blocks() -> None:
     assert [has_effects(loop) for loop in loops] == [False, True]
 
 
+def test_operands_that_stay_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = module_of(lambda b, x: b.neg(b.add(b.exp(x), b.abs(x))))
+    asked: list[Value] = []
+    replacement = Rewriter._value
+    monkeypatch.setattr(Rewriter, "_value", lambda build, value: asked.append(value) or replacement(build, value))
+    assert rewrite(module, [negate_twice]).main.body is module.main.body
+    assert asked == [*module.main.body.results]
+
+
 def test_ten_thousand_ops_take_a_moment() -> None:
     def make(b: Builder, x: Value) -> Value:
         for _ in range(5000):
