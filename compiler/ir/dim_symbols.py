@@ -20,7 +20,7 @@ def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
         term: Dim = factor
         for atom in monomial:
             if isinstance(atom, str):
-                term = term * replacements.get(atom, Size.symbol(atom))
+                term = term * (replacements[atom] if atom in replacements else Size.symbol(atom))
             else:
                 arguments = (substitute(argument, replacements) for argument in atom.arguments)
                 term = term * FUNCTIONS[atom.function](*arguments)

@@ -68,6 +68,11 @@ class Apply:
     def _text(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
+    @cached_property
+    def range(self) -> Range:
+        """Its bounds where none are known of its symbols."""
+        return _applied_range(self, {})
+
     def __str__(self) -> str:
         return self._text
 
@@ -109,7 +114,7 @@ class Size:
         return self is other or (isinstance(other, Size) and self._hash == other._hash and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
-        return sum_of((self, other))
+        return self if isinstance(other, int) and not other else sum_of((self, other))
 
     __radd__ = __add__
 
@@ -124,7 +129,7 @@ class Size:
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
-            return _collect({monomial: factor * other for monomial, factor in self.terms})
+            return self._times(other)
         _expect_short(self.length * len(other.terms) + other.length * len(self.terms))
         total: dict[Monomial, int] = {}
         for left, a in self.terms:
@@ -134,6 +139,12 @@ class Size:
         return _collect(total)
 
     __rmul__ = __mul__
+
+    def _times(self, scale: int) -> Dim:
+        """The order of terms depends on no factor."""
+        if scale in (0, 1):
+            return self if scale else 0
+        return Size(tuple((monomial, factor * scale) for monomial, factor in self.terms))
 
     def __floordiv__(self, other: Dim) -> Dim:
         return floordiv(self, other)
@@ -333,6 +344,10 @@ def upper_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
 
 def _range(dim: Dim, bounds: Bounds) -> Range:
     """Both bounds at once: asked for one by one, they would cost twice as much for each level of nesting."""
+    if isinstance(dim, int):
+        return dim, dim
+    if bounds and dim.symbols.isdisjoint(bounds):
+        bounds = {}
     remainder = _remainder_in(dim)
     if remainder is not None:
         rest, span = remainder
@@ -390,6 +405,10 @@ def _atom_range(atom: Atom, bounds: Bounds) -> Range:
         if atom in bounds:
             return bounds[atom]
         return (None, None) if atom.startswith("?") else (0, None)
+    return _applied_range(atom, bounds) if bounds else atom.range
+
+
+def _applied_range(atom: Apply, bounds: Bounds) -> Range:
     lows, highs = zip(*(_range(argument, bounds) for argument in atom.arguments), strict=True)
     known_lows = [low for low in lows if low is not None]
     known_highs = [high for high in highs if high is not None]

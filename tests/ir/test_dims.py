@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from onnxc.compiler.ir import dims as sizes
 from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
 from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
@@ -22,6 +23,7 @@ from onnxc.compiler.ir.dims import (
     mod,
     product,
     render,
+    sum_of,
     upper_bound,
 )
 from tests.ir.programs import dims, symbol_names
@@ -276,6 +278,13 @@ def test_division_and_remainder_belong_together() -> None:
             assert b * floordiv(a, b) + mod(a, b) == a
 
 
+def test_what_changes_nothing_makes_no_new_size() -> None:
+    size = 2 * N + 3 * M + floordiv(N, 2)
+    for same in (size * 1, 1 * size, size + 0, 0 + size):
+        assert same is size
+    assert (size * 0, size * -1 + size) == (0, 0)
+
+
 def test_sizes_are_compared_by_value() -> None:
     assert Size.symbol("N") + Size.symbol("N") == N * 2
     assert len({N + 1, 1 + N, N}) == 2
@@ -329,6 +338,24 @@ def test_bounds_of_deeply_nested_sizes_are_found_at_once() -> None:
     start = time.perf_counter()
     assert lower_bound(dim) is not None
     assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize("bounds", [{}, {"elsewhere": (1, 2)}])
+def test_bounds_of_functions_are_worked_out_once(
+    bounds: Mapping[str, tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    work_out = sizes._applied_range
+
+    def count(atom: sizes.Apply, bounds: sizes.Bounds) -> sizes.Range:
+        nonlocal asked
+        asked += 1
+        return work_out(atom, bounds)
+
+    parts = [minimum(300, Size.symbol(f"once{k}")) for k in range(90)]
+    monkeypatch.setattr(sizes, "_applied_range", count)
+    assert [upper_bound(sum_of(parts[:most]), bounds) for most in range(91)] == [300 * most for most in range(91)]
+    assert asked <= 90
 
 
 # Symbols and text
