@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd
 from typing import Union
+from weakref import WeakValueDictionary
 
 from onnxc.runtime.errors import UnsupportedError
 
@@ -105,7 +106,7 @@ class Size:
     @staticmethod
     def symbol(name: str) -> "Size":
         """The size that `name` stands for."""
-        return Size((((name,), 1),))
+        return _size((((name,), 1),))
 
     def __hash__(self) -> int:
         return self._hash
@@ -144,7 +145,7 @@ class Size:
         """The order of terms depends on no factor."""
         if scale in (0, 1):
             return self if scale else 0
-        return Size(tuple((monomial, factor * scale) for monomial, factor in self.terms))
+        return _size(tuple((monomial, factor * scale) for monomial, factor in self.terms))
 
     def __floordiv__(self, other: Dim) -> Dim:
         return floordiv(self, other)
@@ -177,6 +178,18 @@ class Size:
         return self._text
 
 
+_SIZES: WeakValueDictionary[tuple[tuple[Monomial, int], ...], Size] = WeakValueDictionary()
+"""The sizes that are alive. Of equal ones there is one: a sum of 90 symbols is 90 pairs, and stands in many types."""
+
+
+def _size(terms: tuple[tuple[Monomial, int], ...]) -> Size:
+    """The size of canonical `terms`."""
+    size = _SIZES.get(terms)
+    if size is None:
+        size = _SIZES[terms] = Size(terms)
+    return size
+
+
 def _expect_short(length: int) -> None:
     if length > LARGEST_SIZE:
         message = f"a size is computed from others with {length} symbols and functions; at most {LARGEST_SIZE} are"
@@ -188,8 +201,8 @@ def _collect(total: Mapping[Monomial, int]) -> Dim:
     if not terms:
         return 0
     if len(terms) == 1:
-        return Size(tuple(terms)) if terms[0][0] else terms[0][1]
-    return Size(tuple(sorted(terms, key=lambda term: _order(term[0]))))
+        return _size(tuple(terms)) if terms[0][0] else terms[0][1]
+    return _size(tuple(sorted(terms, key=lambda term: _order(term[0]))))
 
 
 def length_of(dim: Dim) -> int:
@@ -220,7 +233,7 @@ def sum_of(dims: Iterable[Dim]) -> Dim:
 
 def apply(function: str, arguments: Iterable[Dim]) -> Size:
     """The function of `arguments` as an atom, nothing decided."""
-    return Size((((Apply(function, tuple(arguments)),), 1),))
+    return _size((((Apply(function, tuple(arguments)),), 1),))
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -295,7 +308,7 @@ def _divided_again(a: Dim, b: int) -> Dim:
         assert isinstance(quotient, Apply), quotient
         inner, divisor = quotient.arguments
         if isinstance(divisor, int) and divisor * b <= LARGEST_DIVISOR:
-            return floordiv(inner + divisor * (a - Size((((quotient,), 1),))), divisor * b)
+            return floordiv(inner + divisor * (a - _size((((quotient,), 1),))), divisor * b)
     low, high = _range(a, {})
     return 0 if low is not None and low >= 0 and high is not None and high < b else apply("floordiv", (a, b))
 
@@ -375,7 +388,7 @@ def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
         # floordiv(p, k * n) is floordiv(floordiv(p, k), n).
         common = gcd(factor, divisor)
         quotient = floordiv(inner, divisor // common)
-        rest = dim + factor // common * (quotient - common * Size(((monomial, 1),)))
+        rest = dim + factor // common * (quotient - common * _size(((monomial, 1),)))
         if common > 1 and _variable_terms(rest) < _variable_terms(dim) - 1:
             return rest, -factor // common * (common - 1)
     return None

@@ -2,6 +2,7 @@
 
 import math
 import time
+import weakref
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -278,11 +279,19 @@ def test_division_and_remainder_belong_together() -> None:
             assert b * floordiv(a, b) + mod(a, b) == a
 
 
-def test_what_changes_nothing_makes_no_new_size() -> None:
+def test_equal_sizes_are_one_object() -> None:
     size = 2 * N + 3 * M + floordiv(N, 2)
-    for same in (size * 1, 1 * size, size + 0, 0 + size):
-        assert same is size
+    assert floordiv(N, 2) + M * 3 + N + N is size
+    assert (size * 1, 1 * size, size + 0, 0 + size, size - 0) == (size,) * 5
     assert (size * 0, size * -1 + size) == (0, 0)
+
+
+def test_a_size_ends_with_its_last_use() -> None:
+    size = Size.symbol("only_here") * 3
+    alive = weakref.ref(size)
+    assert Size.symbol("only_here") * 3 is size
+    del size
+    assert alive() is None
 
 
 def test_sizes_are_compared_by_value() -> None:
