@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_cpu.shuffles import is_shuffled, part_offsets, take_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dims import Dim, at_least
@@ -115,7 +116,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
             loaded = (
                 f.load(vector, address)
                 if self.mask is None
-                else f.masked_load(vector, address, self.mask, passthru=f.constant(vector, 0))
+                else masked_load(f, vector, address, self.mask, passthru=f.constant(vector, 0))
             )
         elif offset.vector is None and self.mask is None and is_shuffled(offset.step):
             address = f.gep(pointer, offset.base, memory)
@@ -139,7 +140,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
             if self.mask is None:
                 f.store(self.spread(x), address)
             else:
-                f.masked_store(self.spread(x), address, self.mask)
+                masked_store(f, self.spread(x), address, self.mask)
         else:
             f.scatter(self.spread(x), f.gep(dtype_pointer, offset.base, memory), self._lane_offsets(offset), self.mask)
 

@@ -13,6 +13,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.inner_loops.packing import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.views import View
@@ -64,7 +65,7 @@ class TurnedTile:
             rows = [*loaded, *loaded[-1:] * (lanes - len(loaded))]
             for lane, row in enumerate(turn_square(f, rows)):
                 address = f.gep(target, lane * columns + first, memory)
-                f.store(row, address) if mask is None else f.masked_store(row, address, mask)
+                f.store(row, address) if mask is None else masked_store(f, row, address, mask)
 
     def write_through(self, index: Sequence[Int], stop: Int, target: Callable[[Int, Int], Reg]) -> None:
         """Turns squares from an index on into as many rows as the tile has, whose columns end at `stop`.
@@ -92,7 +93,7 @@ class TurnedTile:
         address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, self.frame.lanes)
         if mask is None:
             return f.load(vector, address)
-        return f.masked_load(vector, address, mask, passthru=f.constant(vector, 0))
+        return masked_load(f, vector, address, mask, passthru=f.constant(vector, 0))
 
     def _address(self, column: Int, row: Int) -> Reg:
         f = self.frame.f

@@ -274,63 +274,7 @@ class FunctionBuilder:
         """
         self.call("llvm.prefetch.p0", "void", pointer, *(constant("i32", code) for code in (0, 4 - level, 1)))
 
-    # LLVM 22 moved the alignment of these four from an argument to an attribute; it still reads the argument.
-
-    def masked_load(self, type: str, pointer: Reg, mask: Reg, align: int = 1, passthru: Reg | None = None) -> Reg:
-        """The lanes of the mask; memory of the others is not touched and they are `passthru`, undefined without."""
-        other = passthru.text if passthru is not None else "poison"
-        arguments = (pointer, constant("i32", align), mask, Reg(other, type))
-
-        def masked() -> tuple[Reg]:
-            return (self.intrinsic(f"llvm.masked.load.{intrinsic_suffix(type)}.p0", type, *arguments),)
-
-        if self._takes_masks(type) or mask.is_literal:
-            return masked()[0]
-        return self.if_(self._every_lane(mask), lambda: (self.load(type, pointer, align),), masked)[0]
-
-    def masked_store(self, value: Reg, pointer: Reg, mask: Reg, align: int = 1) -> None:
-        # LLVM 22 writes the wide element where a truncated vector is stored under a constant mask of one lane.
-        if mask.text.startswith("<") and mask.text.count("true") == 1:
-            lane = mask.text.split(",").index(next(part for part in mask.text.split(",") if "true" in part))
-            self.store(self.extract(value, lane), self.gep(pointer, lane, value.element))
-            return
-
-        first = _lanes_first(mask)
-        if first is not None and self.features and "avx512f" not in self.features:
-            self._store_first(value, pointer, first)
-            return
-
-        def masked() -> None:
-            name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
-            self.call(name, "void", value, pointer, constant("i32", align), mask)
-
-        if self._takes_masks(value.type) or mask.is_literal:
-            masked()
-        else:
-            self.if_(self._every_lane(mask), lambda: self._store(value, pointer, align), masked)
-
-    def _store_first(self, value: Reg, pointer: Reg, count: int) -> None:
-        """Stores the first lanes in parts of powers of two: some processors take ten times as long for a mask."""
-        done, part = 0, value.lanes
-        while done < count:
-            if part <= count - done:
-                lanes = self.shuffle(value, None, range(done, done + part)) if part > 1 else self.extract(value, done)
-                self._store(lanes, self.gep(pointer, done, value.element), 1)
-                done += part
-            part //= 2
-
-    def _takes_masks(self, type: str) -> bool:
-        """Whether loads and stores take masks, and are not a branch for each lane: from AVX on, of bytes with AVX-512.
-
-        Where nothing is known of the processor they are taken to.
-        """
-        is_wide = vector_shape(type)[1] in _BYTES
-        return not self.features or "avx512bw" in self.features or ("avx" in self.features and is_wide)
-
-    def _every_lane(self, mask: Reg) -> Reg:
-        """Whether a mask holds for all lanes."""
-        bits = f"i{mask.lanes}"
-        return self.icmp("eq", self.convert("bitcast", mask, bits), constant(bits, -1))
+    # LLVM 22 moved the alignment of these from an argument to an attribute; it still reads the argument.
 
     def gather(self, type: str, base: Reg, indices: Reg, mask: Reg | None = None, align: int = 1,
                passthru: Reg | None = None, step: str = "") -> Reg:  # fmt: skip
@@ -659,14 +603,6 @@ def _next_values(given: Sequence[Int] | None, previous: Sequence[Reg]) -> tuple[
     values = tuple(as_reg(value) for value in given or ())
     assert len(values) == len(previous), f"the body gives {len(values)} values and carries {len(previous)}"
     return values
-
-
-def _lanes_first(mask: Reg) -> int | None:
-    """How many lanes a mask has that is known to be the first ones alone; None for others."""
-    if not mask.text.startswith("<"):
-        return None
-    lanes = [lane.split()[-1] == "true" for lane in mask.text[1:-1].split(",")]
-    return sum(lanes) if sorted(lanes, reverse=True) == lanes else None
 
 
 def _bare_type(type: str) -> str:

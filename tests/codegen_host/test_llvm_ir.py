@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.llvm_values import literal
 from onnxc.compiler.target import Target
@@ -507,9 +508,9 @@ def test_masked_tails_touch_nothing_behind_the_end(type: str, target: Target) ->
     def body(f: FunctionBuilder, x: Reg, n: Reg, out: Reg) -> None:
         def step(i: Int) -> None:
             mask = f.tail_mask(16, f.sub(n, i))
-            values = f.masked_load(vector, f.gep(x, i, type), mask, passthru=f.constant(vector, 7))
+            values = masked_load(f, vector, f.gep(x, i, type), mask, passthru=f.constant(vector, 7))
             f.store(values, f.gep(out, i, type))
-            f.masked_store(f.constant(vector, 3), f.gep(x, i, type), mask)
+            masked_store(f, f.constant(vector, 3), f.gep(x, i, type), mask)
 
         f.loop(0, n, 16, step)
 
@@ -543,7 +544,7 @@ def test_masks_that_are_known_store_their_lanes_alone(type: str, target: Target)
 
         def body(f: FunctionBuilder, x: Reg, y: Reg, mask: Sequence[bool] = mask) -> None:
             values = f.load(f"<8 x {type}>", x)
-            f.masked_store(values, y, f.constant("<8 x i1>", mask))
+            masked_store(f, values, y, f.constant("<8 x i1>", mask))
 
         x, y = np.arange(1, 9).astype(dtype), np.zeros(8, dtype)
         native(["ptr", "ptr"], body, target=target)(x.ctypes.data, y.ctypes.data)

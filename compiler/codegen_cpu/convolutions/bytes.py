@@ -18,6 +18,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums
 from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -193,7 +194,7 @@ class _ConvolvedBytes:
         f.loop(0, whole, self.row_lanes, copy)
         if whole < length:
             mask, zero = f.tail_mask(self.row_lanes, length - whole), f.constant(vector, 0)
-            rest = f.masked_load(vector, f.gep(source, whole), mask, passthru=zero)
+            rest = masked_load(f, vector, f.gep(source, whole), mask, passthru=zero)
             self._store(self.conversion.convert(rest, f), room, whole)
 
     def _copy_part(self, offset: Int, room: Reg, begin: Int, end: Int) -> None:
@@ -203,8 +204,8 @@ class _ConvolvedBytes:
 
         def copy(at: Int) -> None:
             mask = f.tail_mask(self.row_lanes, f.sub(length, at))
-            x = f.masked_load(vector, self._source(f.add(offset, at)), mask, passthru=zero)
-            f.masked_store(self.conversion.convert(x, f), f.gep(room, at, self.element), mask)
+            x = masked_load(f, vector, self._source(f.add(offset, at)), mask, passthru=zero)
+            masked_store(f, self.conversion.convert(x, f), f.gep(room, at, self.element), mask)
 
         f.loop(f.mul(begin, self.channels), length, self.row_lanes, copy)
 

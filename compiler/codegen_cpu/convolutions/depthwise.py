@@ -25,6 +25,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED, copied_pitch, copied_window
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
@@ -198,7 +199,7 @@ class _Depthwise:
 
         def copy(channel: Int, mask: Reg | None = None) -> None:
             address, zero = f.gep(source, channel, element), f.constant(vector, 0)
-            x = f.load(vector, address) if mask is None else f.masked_load(vector, address, mask, passthru=zero)
+            x = f.load(vector, address) if mask is None else masked_load(f, vector, address, mask, passthru=zero)
             f.store(x, f.gep(room, channel, element))
 
         stop = behind if whole == self.channels else f.smin(behind, whole)

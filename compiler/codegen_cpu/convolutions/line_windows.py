@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE, pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 
@@ -82,7 +83,7 @@ class LineWindows:
         mask = None if masks is None else masks[load_offset]
         outside = f.splat(self.outside, self.lanes)
         if self._is_shuffled:
-            return f.load(type, address) if mask is None else f.masked_load(type, address, mask, passthru=outside)
+            return f.load(type, address) if mask is None else masked_load(f, type, address, mask, passthru=outside)
         step = f.mul(self.element_stride, self.stride)
         i64_lanes = vector_type("i64", self.lanes)
         steps = f.mul(f.lane_ids(i64_lanes), f.splat(as_reg(step), self.lanes))

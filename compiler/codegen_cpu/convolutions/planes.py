@@ -17,6 +17,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.plane_kernels import PlaneKernel
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.planes import PlaneWindow, is_flat, plane_window
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.module import Op, Value
@@ -304,7 +305,7 @@ class _Planes:
                 exists = f.splat(f.icmp("ult", position, size), lanes)
                 address = f.gep(line, f.add(f.mul(position, stride), channel), self.element)
                 zeros = f.constant(self.vector, 0.0)
-                rows.append(f.masked_load(self.vector, address, f.and_(mask, exists), passthru=zeros))
+                rows.append(masked_load(f, self.vector, address, f.and_(mask, exists), passthru=zeros))
             for lane, row in enumerate(turn_square(f, rows)):
                 offset = f.add(f.mul(f.add(channel, lane), window.channel_step), f.add(target, column))
                 f.store(row, f.gep(self.room, offset, self.element))

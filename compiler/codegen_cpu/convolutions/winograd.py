@@ -17,6 +17,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -186,7 +187,7 @@ class _Winograd:
         f = self.frame.f
         if mask is None:
             return f.load(self.vector, address)
-        return f.masked_load(self.vector, address, mask, passthru=f.constant(self.vector, 0.0))
+        return masked_load(f, self.vector, address, mask, passthru=f.constant(self.vector, 0.0))
 
     def _differences(self, d: Sequence[Reg]) -> list[Reg]:
         """Bt d."""

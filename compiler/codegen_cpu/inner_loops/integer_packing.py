@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Copied, read_strided, steps_of, turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 
 __all__ = ["pack_groups"]
@@ -78,11 +79,11 @@ def _pack_dense_columns(f: FunctionBuilder, copied: Copied, vectors: int, lanes:
         for lane in range(column * lanes, (column + 1) * lanes):
             mask = f.and_(inside, f.splat(f.icmp("slt", lane, left), lanes * group))
             address = f.gep(copied.source, f.add(f.mul(n_stride, lane), k))
-            rows.append(register(f.convert("bitcast", f.masked_load(bytes_type, address, mask, passthru=zero), type)))
+            rows.append(register(f.convert("bitcast", masked_load(f, bytes_type, address, mask, passthru=zero), type)))
         for lane, turned in enumerate(turn_square(f, rows)):
             first = f.add(k, lane * group)
             address = f.gep(copied.packed, f.add(f.mul(first, width), column * lanes * group))
-            f.masked_store(turned, address, f.splat(f.icmp("slt", first, depth), lanes), align=64)
+            masked_store(f, turned, address, f.splat(f.icmp("slt", first, depth), lanes), align=64)
 
     for column in range(vectors):
         f.loop(0, depth, lanes * group, lambda k, column=column: square(k, column))

@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     widened_from_memory,
 )
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
@@ -83,7 +84,7 @@ class LineKernel:
             type, address = vector_type(memory_type(dtype), lanes), f.gep(base, offset, memory_type(dtype))
             if mask is None:
                 return widened_from_memory(f.load(type, address, align=dtype.itemsize), dtype, self.types.sums, f)
-            loaded = f.masked_load(type, address, mask, dtype.itemsize, f.constant(type, 0))
+            loaded = masked_load(f, type, address, mask, dtype.itemsize, f.constant(type, 0))
             return widened_from_memory(loaded, dtype, self.types.sums, f)
 
         def step(k: Int, *totals: Reg, mask: Reg | None = None, times: int = 1) -> list[Reg]:

@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import widened_from_memory
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import I8, U8, DType
 
@@ -81,7 +82,7 @@ def read_strided(f: FunctionBuilder, vector: str, address: Reg, steps: Reg | Non
         return f.gather(vector, address, steps, mask, passthru=zero)
     if mask is None:
         return f.load(vector, address, align=1)
-    return f.masked_load(vector, address, mask, passthru=zero)
+    return masked_load(f, vector, address, mask, passthru=zero)
 
 
 def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg | None:
@@ -138,10 +139,10 @@ def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversio
         for lane in range(lanes):
             exists = f.splat(f.icmp("slt", f.add(column, lane), left), lanes)
             address, mask = source(k, f.add(column, lane)), f.and_(inside, exists)
-            rows.append(conversion.convert(f.masked_load(conversion.vector, address, mask, passthru=zero), f))
+            rows.append(conversion.convert(masked_load(f, conversion.vector, address, mask, passthru=zero), f))
         for lane, row in enumerate(turn_square(f, rows)):
             exists = f.splat(f.icmp("slt", f.add(k, lane), depth), lanes)
-            f.masked_store(row, target(f.add(k, lane), column), exists, align=64)
+            masked_store(f, row, target(f.add(k, lane), column), exists, align=64)
 
     def squares(column: Int) -> None:
         has_lanes = f.icmp("sge", f.sub(left, column), lanes)

@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     widened_from_memory,
 )
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
 
@@ -69,6 +70,6 @@ class SweepKernel:
             if mask is None:
                 loaded = f.load(type, address, align=dtype.itemsize)
             else:
-                loaded = f.masked_load(type, address, mask, passthru=zero)
+                loaded = masked_load(f, type, address, mask, passthru=zero)
             read.append(widened_from_memory(loaded, dtype, self.types.sums, f))
         return read
