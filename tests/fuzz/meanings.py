@@ -13,10 +13,11 @@ from tests.support.tolerance import unit
 F32 = np.dtype(np.float32)
 
 
-def summed_otherwise(meaning: Meaning) -> Meaning:
+def summed_otherwise(meaning: Meaning, usual: Meaning) -> Meaning:
     """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32.
 
-    A finite sum of which some terms alone are beyond f32 is NaN: whether a partial sum is too follows from the order.
+    A finite sum of which some terms alone are beyond f32 is NaN, and the sum where NaN is usual: whether a partial sum
+    is beyond f32 too follows from the order.
     """
 
     def apply(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
@@ -29,7 +30,8 @@ def summed_otherwise(meaning: Meaning) -> Meaning:
         most = np.finfo(F32).max
         is_undecided = (magnitude > most) & (np.abs(result) <= most)
         with np.errstate(all="ignore"):
-            return (np.where(is_undecided, np.nan, result).astype(F32),)
+            is_usual = np.isnan(usual(operands, attributes)[0])
+            return (np.where(is_undecided & ~is_usual, np.nan, result).astype(F32),)
 
     return apply
 
@@ -96,8 +98,8 @@ def gelu_that_cancels(operands: Arrays, attributes: Attributes) -> tuple[np.ndar
 
 MEANING = dict(MEANINGS)
 AS_GOOD: dict[str, Meaning] = {
-    "dot": summed_otherwise(MEANING["dot"]),
-    "convolution": summed_otherwise(convolution_inside),
+    "dot": summed_otherwise(MEANING["dot"], MEANING["dot"]),
+    "convolution": summed_otherwise(convolution_inside, MEANING["convolution"]),
     "attention": attention_scaled_first,
     "fourier": fourier_otherwise,
     "gelu": gelu_that_cancels,

@@ -3,8 +3,9 @@
 A model made at random may cancel, overflow or choose at any place, so no bound that is known beforehand fits it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 
@@ -28,16 +29,20 @@ def otherwise_rounded(
 ) -> list[tuple[HostValue, ...] | None]:
     """The outputs of some runs, each with other errors of rounding in all floats; None for a run that is refused.
 
-    Every other one takes the meanings that are as good.
+    Every other one takes the meanings that are as good; so does the first, which rounds as usual: a subnormal number
+    that becomes 0 in the others would hide what they make of it beside an infinity.
     """
-    runs = []
+    with as_good_meanings:
+        runs = [_run(module, inputs, lambda array: array)]
     for ordinal in range(RUNS):
         with as_good_meanings if ordinal % 2 else nullcontext():
-            runs.append(_run(module, inputs, random))
+            runs.append(_run(module, inputs, partial(moved, random=random)))
     return runs
 
 
-def _run(module: Module, inputs: Mapping[str, HostValue], random: np.random.Generator) -> tuple[HostValue, ...] | None:
+def _run(
+    module: Module, inputs: Mapping[str, HostValue], move: Callable[[np.ndarray], np.ndarray]
+) -> tuple[HostValue, ...] | None:
     seen: dict[int, HostValue] = {}
 
     def disturb(op: Op, results: Sequence[HostValue]) -> None:
@@ -45,9 +50,9 @@ def _run(module: Module, inputs: Mapping[str, HostValue], random: np.random.Gene
             is_new = id(value) not in seen and op.name != "constant"
             seen[id(value)] = value
             if is_new and isinstance(value, np.ndarray) and value.base is None and value.flags.writeable:
-                value[...] = moved(value, random)
+                value[...] = move(value)
 
-    copies = {name: moved(value, random) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
+    copies = {name: move(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
     try:
         with np.errstate(all="ignore"):
             return interpret(module, copies, disturb)

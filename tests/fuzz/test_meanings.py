@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import onnxc
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.host.registry import MEANINGS
 from tests.frontend.model_texts import model
 from tests.fuzz.agree import Disagreement, Subject, expect_same_answers
@@ -16,6 +19,7 @@ from tests.fuzz.meanings import (
     fourier_otherwise,
     gelu_that_cancels,
 )
+from tests.fuzz.rounding import otherwise_rounded
 from tests.support.arrays import assert_close, assert_same
 
 inf, nan = np.inf, np.nan
@@ -147,3 +151,23 @@ def test_a_small_weight_may_be_0_in_sixteen_bits() -> None:
     assert np.isnan(subject.interpreter(q, k, v)).all()
     assert np.isposinf(subject.native(q, k, v)).all()
     expect_same_answers(subject, {"q": q, "k": k, "v": v}, np.random.default_rng(3))
+
+
+def test_a_sum_that_the_order_decides_is_seen_where_padding_makes_nan() -> None:
+    """The first window multiplies the padding by infinity; inside, a partial sum may be beyond f32."""
+    operands = (row(3e38, -3e38), row(inf, 2, 2))
+    results = [MEANINGS["convolution"](operands, ATTRIBUTES)[0]]
+    with as_good_meanings:
+        results.append(MEANINGS["convolution"](operands, ATTRIBUTES)[0])
+    assert_same(results[0], row(nan, nan))
+    assert_same(results[1], row(0, inf))
+
+
+def test_one_run_of_the_other_meanings_rounds_as_usual() -> None:
+    text = "g (float[1, 1, 2] x) => (y) <float[1, 1, 2] w = {inf, inf}> { y = Conv<pads = [1, 0]>(x, w) }"
+    module = lower_model(check_model(read_model(model(text).SerializeToString())))
+    for seed in range(20):
+        first, *others = otherwise_rounded(module, {"x": row(1e-45, 1)}, np.random.default_rng(seed))
+        assert first is not None
+        assert_same(first[0], row(inf, inf))
+        assert len(others) == 8
