@@ -294,9 +294,7 @@ class _Fusion:
     def _indices(self, group: Group, value: Value) -> Indices:
         """At which indices the ops of `group` want `value`."""
         wanted: set[int] = set()
-        for user in self.uses.get(value, []):
-            if user not in group.ops:
-                continue
+        for user in self._users_in(group, value):
             own = group.indices.get(user, _ONE_INDEX)
             if PRIMITIVES[user.name].kind == "pointwise":
                 wanted |= own
@@ -305,6 +303,13 @@ class _Fusion:
                 if operand == value:
                     wanted.update(hash((index, self.ordinal_of[user], position)) for index in own)
         return frozenset(wanted)
+
+    def _users_in(self, group: Group, value: Value) -> list[Op]:
+        """The ops of `group` that use `value`, looked for where there are fewer: many groups may share it."""
+        users = self.uses.get(value, [])
+        if len(group.ops) < len(users):
+            return [op for op in group.ops if value in op.operands]
+        return [user for user in users if user in group.ops]
 
     def _evaluates_often(self, group: Group, value: Value) -> bool:
         """Whether `group`, with what makes `value`, would evaluate more than it may."""
