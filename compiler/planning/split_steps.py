@@ -4,8 +4,10 @@ An op is ready when its operands exist and the symbols in its sizes are bound; w
 few as possible.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Literal
 
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
@@ -14,42 +16,118 @@ from onnxc.compiler.ir.types import type_symbols
 
 NativeOps = tuple[Op, ...]
 
+# A generator is here one that host steps read; native steps make theirs themselves.
+_Kind = Literal["generator", "host", "native"]
+
 
 def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[str]) -> tuple[NativeOps | Op, ...]:
     """The steps of `block` in order; `bound` are the symbols that exist before it starts.
 
     An op without operands may be in several native steps: it is made again in each that uses it.
     """
-    exists: set[Value] = set(block.parameters)
     known = bound.union(*(type_symbols(parameter.type) for parameter in block.parameters))
-    order = _order_of_symbols(block, known)
-    symbols: set[str] = set()
-    wanted_by_host = {
-        operand
-        for op in block.ops
-        if not _is_native(op, is_native)
-        for operand in op.operands
-        if operand.op is not None and is_generator(operand.op)
-    }
-    pending = [op for op in block.ops if not is_generator(op)]
-    generators = [op for op in block.ops if is_generator(op) and op.results[0] in wanted_by_host]
-    uses = _uses(block)
+    native = frozenset(op for op in block.ops if _is_native(op, is_native))
+    waiting, uses = _Waiting(block, native, _order_of_symbols(block, known)), _uses(block)
     steps: list[NativeOps | Op] = []
-    while pending or generators:
-        before = len(pending) + len(generators)
-        generators = _take_ready(generators, exists, symbols, order, steps, lambda op: op.name != "constant")
-        pending = _take_ready(pending, exists, symbols, order, steps, lambda op: not _is_native(op, is_native))
-        native = _without_early(_ready_native(pending, exists, symbols, order, is_native), uses, is_native)
-        if native:
-            steps.append(native)
-            exists.update(result for op in native if not is_generator(op) for result in op.results)
-            taken = frozenset(native)
-            pending = [op for op in pending if op not in taken]
-        assert len(pending) + len(generators) < before, f"no op is ready: {[op.name for op in pending][:10]}"
+    while waiting.count:
+        before = waiting.count
+        steps += waiting.take_alone("generator")
+        steps += waiting.take_alone("host")
+        together = waiting.take_native(lambda ready: _without_early(ready, uses, native))
+        steps += [together] if together else []
+        assert waiting.count < before, f"no op is ready: {list(waiting.waiting)[:10]}"
+    exists = waiting.exists
     made = {operand for step in steps if isinstance(step, tuple) for op in step for operand in op.results}
     leaving = [v for v in block.results if v.op is not None and is_generator(v.op) and v.op.name != "constant"]
     alone = tuple(dict.fromkeys(v.op for v in leaving if v not in exists and v not in made and v.op is not None))
     return (*steps, alone) if alone else tuple(steps)
+
+
+class _Waiting:
+    """The ops of a block that are in no step yet: those that are ready, and under what they lack the others.
+
+    An op is looked at again only when what it waits for exists, so that many steps do not take many times as long.
+    """
+
+    def __init__(self, block: Block, native: frozenset[Op], order: Mapping[Op, "_Symbols"]) -> None:
+        self.ops, self.native, self.order = block.ops, native, order
+        self.ordinals = {op: ordinal for ordinal, op in enumerate(block.ops)}
+        self.exists: set[Value] = set(block.parameters)
+        self.symbols: set[str] = set()
+        # What the native step that is being made has so far.
+        self.made: set[Value] = set()
+        self.ready: dict[_Kind, list[int]] = {"generator": [], "host": [], "native": []}
+        self.waiting: dict[Value | str, list[Op]] = {}
+        by_host = [operand for op in block.ops if op not in native for operand in op.operands]
+        generators = dict.fromkeys(v.op for v in by_host if v.op is not None and is_generator(v.op))
+        self.exists.update(v for op in generators if op is not None and op.name == "constant" for v in op.results)
+        pending = [op for op in block.ops if (op in generators and op.name != "constant") or not is_generator(op)]
+        self.count = len(pending)
+        for op in pending:
+            self._queue(op)
+
+    def take_alone(self, kind: Literal["generator", "host"]) -> Iterator[Op]:
+        """The ops of a kind that are ready, and those that these make ready, in the order of the block."""
+        ready = self.ready[kind]
+        while ready:
+            op = self.ops[heappop(ready)]
+            self.exists.update(op.results)
+            self.symbols.update(self.order[op].binds)
+            self.count -= 1
+            self._arrived((*op.results, *self.order[op].binds))
+            yield op
+
+    def take_native(self, chosen: Callable[[dict[Op, None]], NativeOps]) -> NativeOps:
+        """What is `chosen` of the native ops that are ready, in order, with the generators that they use."""
+        native: dict[Op, None] = {}
+        ready = self.ready["native"]
+        while ready:
+            op = self.ops[heappop(ready)]
+            native.update(dict.fromkeys(v.op for v in op.operands if v.op is not None and self._is_generated(v)))
+            native[op] = None
+            self.made.update(op.results)
+            self._arrived(op.results)
+        taken = chosen(native)
+        steps = frozenset(taken)
+        self.made.clear()
+        for op in native:
+            if is_generator(op):
+                continue
+            if op in steps:
+                self.exists.update(op.results)
+                self.count -= 1
+                self._arrived(op.results)
+            else:
+                heappush(ready, self.ordinals[op])
+        return taken
+
+    def _is_generated(self, value: Value) -> bool:
+        """Whether a native step makes the value wherever it is wanted."""
+        return value.op is not None and is_generator(value.op) and value not in self.exists
+
+    def _queue(self, op: Op) -> None:
+        """Puts an op among those that are ready, or under the first thing that it lacks."""
+        lacking = next(self._lacking(op), None)
+        if lacking is not None:
+            self.waiting.setdefault(lacking, []).append(op)
+            return
+        kind: _Kind = "generator" if is_generator(op) else "native" if op in self.native else "host"
+        heappush(self.ready[kind], self.ordinals[op])
+
+    def _lacking(self, op: Op) -> Iterator[Value | str]:
+        """The operands and symbols that do not exist yet."""
+        is_native = op in self.native
+        for operand in op.operands:
+            if is_native and operand.op is not None and self._is_generated(operand):
+                yield from self.order[operand.op].wants - self.symbols
+            elif operand not in self.exists and not (is_native and operand in self.made):
+                yield operand
+        yield from self.order[op].wants - self.symbols
+
+    def _arrived(self, things: Sequence[Value | str]) -> None:
+        for thing in things:
+            for op in self.waiting.pop(thing, ()):
+                self._queue(op)
 
 
 def is_generator(op: Op) -> bool:
@@ -89,54 +167,6 @@ def _order_of_symbols(block: Block, known: frozenset[str]) -> dict[Op, _Symbols]
     return order
 
 
-def _is_ready(op: Op, exists: set[Value], symbols: set[str], order: Mapping[Op, _Symbols]) -> bool:
-    return all(operand in exists for operand in op.operands) and order[op].wants <= symbols
-
-
-def _take_ready(
-    pending: Sequence[Op],
-    exists: set[Value],
-    symbols: set[str],
-    order: Mapping[Op, _Symbols],
-    steps: list[NativeOps | Op],
-    takes: Callable[[Op], bool],
-) -> list[Op]:
-    """Appends the ready ops that `takes` as steps of their own; what is left."""
-    left = []
-    for op in pending:
-        if takes(op) and _is_ready(op, exists, symbols, order):
-            steps.append(op)
-            exists.update(op.results)
-            symbols.update(order[op].binds)
-        elif op.name == "constant":
-            exists.update(op.results)
-        else:
-            left.append(op)
-    return left
-
-
-def _ready_native(
-    pending: Sequence[Op],
-    exists: set[Value],
-    symbols: set[str],
-    order: Mapping[Op, _Symbols],
-    is_native: Callable[[Op], bool],
-) -> dict[Op, None]:
-    """The native ops that can run now, in order, with the generators that they use."""
-    local = set(exists)
-    native: dict[Op, None] = {}
-    for op in pending:
-        generated = [v.op for v in op.operands if v.op is not None and is_generator(v.op) and v not in exists]
-        if not _is_native(op, is_native) or not all(order[generator].wants <= symbols for generator in generated):
-            continue
-        local.update(result for generator in generated for result in generator.results)
-        if _is_ready(op, local, symbols, order):
-            native.update(dict.fromkeys(generated))
-            native[op] = None
-            local.update(op.results)
-    return native
-
-
 def _uses(block: Block) -> dict[Value, list[Op | None]]:
     """The ops that read each value; None for the block itself."""
     uses: dict[Value, list[Op | None]] = {}
@@ -148,14 +178,12 @@ def _uses(block: Block) -> dict[Value, list[Op | None]]:
     return uses
 
 
-def _without_early(
-    native: dict[Op, None], uses: dict[Value, list[Op | None]], is_native: Callable[[Op], bool]
-) -> NativeOps:
-    """`native` without movements of constants that only later native steps read: made there, they need no buffer."""
-    kept = dict(native)
-    for op in reversed(native):
+def _without_early(ready: dict[Op, None], uses: dict[Value, list[Op | None]], native: frozenset[Op]) -> NativeOps:
+    """`ready` without movements of constants that only later native steps read: made there, they need no buffer."""
+    kept = dict(ready)
+    for op in reversed(ready):
         readers = [reader for result in op.results for reader in uses.get(result, [])]
-        later = all(reader is not None and reader not in kept and _is_native(reader, is_native) for reader in readers)
+        later = all(reader is not None and reader not in kept and reader in native for reader in readers)
         if readers and later and _moves_constants(op):
             del kept[op]
     return tuple(kept)

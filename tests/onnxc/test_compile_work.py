@@ -112,6 +112,8 @@ SLOW_CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "calls of many ops": (lambda: calls(12, "Sigmoid"), "compiled"),
     "calls of too many ops": (lambda: calls(13, "Sigmoid"), "model-too-complex"),
     "more launches": (lambda: calls(13, "LogSoftmax"), "compiled"),
+    "launches that share what they read": (lambda: calls(13, "Hardmax"), "compiled"),
+    "many sizes that data decides": (lambda: calls(10, "Unique"), "compiled"),
 }
 
 

@@ -126,3 +126,22 @@ def test_a_loop_waits_for_the_sizes_of_what_its_rounds_make_of_nothing() -> None
         return ir.while_(ir.scalar(2, I64), ir.scalar(True, BOOL), [], [], block, [stacked], "trips")[0]
 
     assert steps(["f32[N]", "i64[1]"], build) == ["bind_sizes", "while"]
+
+
+def test_an_op_is_looked_at_once_for_all_steps() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        for _ in range(40):
+            x = ir.cast(ir.non_zero(x), F32)
+        return x
+
+    block = make(["f32[N]"], build).main.body
+    asked: list[Op] = []
+
+    def asked_once(op: Op) -> bool:
+        asked.append(op)
+        return is_native(op)
+
+    found = split_steps(block, asked_once, frozenset())
+    _check(block, found)
+    assert len(found) == 80
+    assert len(asked) == len(set(asked))
