@@ -249,9 +249,10 @@ class BlockProductSchedule(Schedule):
     """`panels`: rows against panels of columns, whose codes become floats in registers; `tiles`: the same on tensor
     cores; `lines`: few rows, each element of a tile of codes by that of each row.
 
-    tile: of a unit of work; for many rows panels are written out as floats, `depth` of k at a time. registers: the
-    most rows that are multiplied at once, by the columns that are then. split: how many programs share the sum along
-    k; a second launch adds their parts. spreads: how the scales lie, and the zero points where there are any.
+    tile: of a unit of work; from `many_rows` on, where that is not 0, panels are written out as floats, `depth` of k at
+    a time. registers: the most rows that are multiplied at once, by the columns that are then. split: how many programs
+    share the sum along k; a second launch adds their parts. spreads: how the scales lie, and the zero points where
+    there are any.
     """
 
     algorithm: Literal["panels", "tiles", "lines"]
@@ -259,6 +260,7 @@ class BlockProductSchedule(Schedule):
     arithmetic: Arithmetic
     spreads: tuple[Packing, ...]
     registers: Tile | None = None
+    many_rows: int = 0
     split: int = 1
 
     def layout_of(self, parameter: int) -> Layout | None:
@@ -349,13 +351,15 @@ class AttentionSchedule(Schedule):
 
     `tiles`: on tensor cores; `panels`: queries in the lanes of vectors; `lines`: few queries, keys in
     the lanes.
-    split: how many programs share the keys, with all heads of a group in one tile; a second launch joins their parts.
+    registers: what is kept in registers where weights are multiplied by values. split: how many programs share the
+    keys, with all heads of a group in one tile; a second launch joins their parts.
     slice_bytes: what one number of each slice takes.
     """
 
     tile: Tile
     widths: tuple[int, int]
     arithmetic: Arithmetic
+    registers: Tile | None = None
     split: int = 1
     slice_bytes: Dim = 0
     algorithm: Literal["tiles", "panels", "lines"] = "tiles"

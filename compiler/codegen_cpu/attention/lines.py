@@ -30,7 +30,6 @@ from onnxc.compiler.codegen_cpu.inner_loops.packing import (
     steps_of,
 )
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
-from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 
@@ -68,11 +67,13 @@ class _Lines:
     def __post_init__(self) -> None:
         operands = self.operands
         self.frame, self.f, self.lanes = operands.frame, operands.frame.f, operands.frame.lanes
-        self.most_rows, self.block = operands.schedule.tile.rows, operands.schedule.tile.columns
+        tile, registers = operands.schedule.tile, operands.schedule.registers
+        assert registers is not None, operands.schedule
+        self.most_rows, self.block = tile.rows, tile.columns
         self.depth, self.value_depth = operands.widths
         self.element, self.vector = operands.element, vector_type(operands.element, self.lanes)
-        self.vectors = min(4, filled(self.value_depth, self.lanes) // self.lanes)
-        self.width, sums, v = self.vectors * self.lanes, operands.sums, operands.v
+        self.width, self.register_rows = registers.columns, registers.rows
+        self.vectors, sums, v = self.width // self.lanes, operands.sums, operands.v
         self.length, self.panels = filled(self.depth, self.lanes), range(0, self.value_depth, self.width)
         # Values are read in place where their panels are whole.
         self.is_packed = v.strides[3] != 1 or self.value_depth % self.width != 0
@@ -103,8 +104,7 @@ class _Lines:
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         lines = tuple(LineKernel(self.line_types, step, one_line=True) for step in line_steps(self._most_lines()))
-        most = register_rows(self.vectors, frame.target)
-        panels = tuple(MicroKernel(self.types, step, self.vectors) for step in row_steps(most))
+        panels = tuple(MicroKernel(self.types, step, self.vectors) for step in row_steps(self.register_rows))
         work = keys * (self.depth + self.value_depth)
         return KernelCode(name, (f,), product((batch, groups, chunks)), frame.grain(work), (*lines, *panels))
 
@@ -164,7 +164,7 @@ class _Lines:
                 values, stride = self.panel, self.width
             tile = f.gep(self.totals, panel * self.most_rows * self.width, self.element)
             weighed = Product(self.scores, self.block, 1, values, tile, block.count, stride)
-            shape = (self.vectors, self.lanes, register_rows(self.vectors, self.frame.target))
+            shape = (self.vectors, self.lanes, self.register_rows)
             multiply(f, weighed, unit.rows, f.convert("zext", f.icmp("ne", block.start, 0), "i64"), self.types, shape)
 
     def _weigh_row(self, unit: _Unit, block: _Block, keys: Reg, row: Int) -> None:

@@ -21,7 +21,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
 )
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
-from onnxc.compiler.codegen_cpu.schedules.block_products import MANY_ROWS, row_vectors
+from onnxc.compiler.codegen_cpu.schedules.block_products import row_vectors
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -68,8 +68,8 @@ class _Blocks:
         self.zeros = zeros[0] if zeros else None
         self.tile = self.frame.f.alloca(FLOAT, self.chunk_rows * self.width)
         self.part = schedule.tile.depth
-        has_many = self.chunk_rows >= MANY_ROWS and self.part > 0
-        self.panel = self.frame.f.alloca(FLOAT, self.part * self.width) if has_many else None
+        self.many_rows = schedule.many_rows
+        self.panel = self.frame.f.alloca(FLOAT, self.part * self.width) if self.many_rows else None
         self._unpack = UnpackKernel(self.layout.bits, self.vectors, self.zeros is not None)
 
     def emit(self, name: str) -> KernelCode:
@@ -106,7 +106,7 @@ class _Blocks:
             self._multiply_few(x, rows, panel)
         else:
             f.if_(
-                f.icmp("sge", rows, MANY_ROWS),
+                f.icmp("sge", rows, self.many_rows),
                 partial(self._multiply_many, x, rows, panel, self.panel),
                 lambda: self._multiply_few(x, rows, panel),
             )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
@@ -33,6 +33,9 @@ LINE_KEYS = 128
 LINE_ROWS = 8
 """The rows that share keys and values: 32 heads in 4 groups, 128 wide, took 2.31, 2.18 and 2.03 ms with 4, 8 and 16;
 with 16 fewer units are left for threads."""
+
+LINE_VECTORS = 4
+"""The most vectors of values that the weights of lines are multiplied by at once: the widest panel that has kernels."""
 
 WIDEST = 512
 """The widest heads: queries, sums and results of a panel take 128 KiB each on the stack. Wider ones are taken apart by
@@ -67,17 +70,23 @@ def _panels(op: Op, target: Target) -> AttentionSchedule:
     vectors = PANEL_VECTORS[target.vector_registers]
     if isinstance(queries, int):
         vectors = max(1, min(vectors, -(-queries // lanes)))
-    return _schedule(op, "panels", Tile(vectors * lanes, _block(op, PANEL_KEYS, 1)), lanes)
+    tile = Tile(vectors * lanes, _block(op, PANEL_KEYS, 1))
+    return _schedule(op, "panels", tile, Tile(register_rows(vectors, target), tile.rows), lanes)
 
 
 def _lines(op: Op, target: Target) -> AttentionSchedule:
     lanes, queries = _lanes(op, target), op.operands[0].shape[2]
     heads, groups = known_sizes((op.operands[0].shape[1], op.operands[1].shape[1]))
     rows = max(1, min(LINE_ROWS, queries * heads // groups)) if isinstance(queries, int) else LINE_ROWS
-    return _schedule(op, "lines", Tile(rows, _block(op, LINE_KEYS, lanes)), lanes)
+    (value_width,) = known_sizes(op.operands[2].shape[3:])
+    vectors = min(LINE_VECTORS, -(-value_width // lanes))
+    registers = Tile(register_rows(vectors, target), vectors * lanes)
+    return _schedule(op, "lines", Tile(rows, _block(op, LINE_KEYS, lanes)), registers, lanes)
 
 
-def _schedule(op: Op, algorithm: Literal["panels", "lines"], tile: Tile, lanes: int) -> AttentionSchedule:
+def _schedule(
+    op: Op, algorithm: Literal["panels", "lines"], tile: Tile, registers: Tile, lanes: int
+) -> AttentionSchedule:
     sums = _sums(op)
     width, value_width = known_sizes((op.operands[0].shape[3], op.operands[2].shape[3]))
     return AttentionSchedule(
@@ -85,6 +94,7 @@ def _schedule(op: Op, algorithm: Literal["panels", "lines"], tile: Tile, lanes: 
         tile=tile,
         widths=(width, value_width),
         arithmetic=Arithmetic(str(sums), sums),
+        registers=registers,
         workers=Threads(lanes, GRAIN_PRODUCTS),
     )
 

@@ -13,7 +13,7 @@ from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import Arithmetic, BlockProductSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["MANY_ROWS", "block_schedule", "is_native", "row_vectors"]
+__all__ = ["block_schedule", "is_native", "row_vectors"]
 
 ROW_VECTORS: Mapping[int, Mapping[int, int]] = {
     32: {8: 2, 4: 4, 2: 4, 1: 4},
@@ -60,11 +60,13 @@ def block_schedule(problem: KernelProblem, target: Target) -> BlockProductSchedu
     width = lanes * _vectors(columns, lanes, target)
     most = max(ROW_VECTORS[target.vector_registers])
     bits, block = op.int("bits"), op.int("block")
+    tile = Tile(_chunk_rows(op.operands[0].shape), width, _unpacked_depth(depth, block))
     return BlockProductSchedule(
         algorithm="panels",
-        tile=Tile(_chunk_rows(op.operands[0].shape), width, _unpacked_depth(depth, block)),
+        tile=tile,
         arithmetic=Arithmetic(str(F32), F32),
         registers=Tile(most, lanes * row_vectors(most, width // lanes, target)),
+        many_rows=MANY_ROWS if tile.rows >= MANY_ROWS and tile.depth > 0 else 0,
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(_parameter(codes, problem), PackedCodes(width, columns, depth, bits, block)),
         spreads=tuple(_packed_spread(each, width, problem) for each in spreads),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
 from onnxc.compiler.codegen_gpu.schedules.recurrences import (
+    CLEARED,
     COUNTER_BYTES,
     counter_bytes,
     exchange_offsets,
@@ -29,7 +30,7 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import row_major
-from onnxc.compiler.planning.schedules import RecurrenceSchedule, Warps
+from onnxc.compiler.planning.schedules import RecurrenceSchedule
 from onnxc.compiler.target import Target
 
 ROW, UNIT = 0, 1
@@ -66,7 +67,7 @@ def _clear(frame: KernelFrame, count: int) -> DeviceStep:
     def write(e: Evaluator, offset: Int) -> None:
         e.store(literal(frame.b, 0, I32), I32, frame.scratch("counters", I32), offset)
 
-    return frame.flat(count, write, 1024, Warps(4)).steps[0]
+    return frame.flat(count, write, CLEARED).steps[0]
 
 
 @dataclass

@@ -9,7 +9,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.schedules import OrderingSchedule, Tile, Warps
+from onnxc.compiler.planning.schedules import Joining, OrderingSchedule, Tile, Warps
 
 __all__ = ["Rounds", "ordering_candidates", "ordering_measures", "ordering_of", "radix_of", "rounds_of"]
 
@@ -118,7 +118,7 @@ def _in_rounds(op: Op) -> OrderingSchedule:
     rounds = rounds_of(op)
     return OrderingSchedule(
         algorithm="rounds",
-        tile=ORDERING_TILE,
+        joining=Joining(ORDERING_TILE, Warps(4)),
         rounds=len(rounds.lengths) - 1,
         block=ROUND_BLOCK,
         workers=Warps(8),

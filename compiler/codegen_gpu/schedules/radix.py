@@ -10,15 +10,31 @@ from dataclasses import dataclass
 
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import I32, I64, DType
-from onnxc.compiler.planning.schedules import Digits
+from onnxc.compiler.planning.schedules import Digits, Tile, Warps
 
-__all__ = ["RADIX_BLOCK", "RADIX_RUN", "RadixSort", "aligned", "digits_of", "key_bits", "key_type"]
+__all__ = [
+    "RADIX_BLOCK",
+    "RADIX_RUN",
+    "RADIX_SUMS",
+    "RADIX_WORKERS",
+    "RadixSort",
+    "aligned",
+    "digits_of",
+    "key_bits",
+    "key_type",
+]
 
 RADIX_BLOCK = 1024
 """Keys of a program that moves them: the counts of 512 digits are then half as many as keys."""
 
 RADIX_RUN = 128
 """Keys that a program moves at a time, one for each thread: each is compared with all of a run."""
+
+RADIX_WORKERS = Warps(4)
+"""Of the launches of a pass: a thread for each key of a run."""
+
+RADIX_SUMS = Tile(16, 128)
+"""Values of a digit whose counts a program sums up, by counts of each at a time: those of 131072 keys at once."""
 
 _MOST_DIGIT_BITS = 9
 """Keys of 17 and 18 bits, rows of large tables, take two passes; 10 bits would save none of those of 32 or 64."""

@@ -16,11 +16,15 @@ from onnxc.compiler.planning.schedules import Arithmetic, RecurrenceSchedule, Ti
 from onnxc.compiler.target import Target
 
 __all__ = [
-    "COUNTER_BYTES", "counter_bytes", "exchange_offsets", "exchanged", "recurrence_of", "recurrence_schedule",
+    "CLEARED", "COUNTER_BYTES", "counter_bytes", "exchange_offsets", "exchanged", "recurrence_of",
+    "recurrence_schedule",
 ]  # fmt: skip
 
 COUNTER_BYTES = 128
 """From one counter of programs to the next: a line of the cache for each."""
+
+CLEARED = 1024
+"""Words of the counters that a program clears: eight for each thread of four warps."""
 
 _ALONE = 32
 """A program alone computes so many units. An estimate: their products of 32 x 32 take less than meeting others does,

@@ -7,7 +7,7 @@ before, and behind the equal ones before it in its own block.
 
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.schedules.radix import RADIX_BLOCK, RADIX_RUN, RadixSort
+from onnxc.compiler.codegen_gpu.schedules.radix import RADIX_BLOCK, RADIX_RUN, RADIX_SUMS, RADIX_WORKERS, RadixSort
 from onnxc.compiler.codegen_gpu.source.element_types import pointer_type
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, SourceBuilder
@@ -16,13 +16,8 @@ from onnxc.compiler.ir.dtypes import I32, DType
 
 __all__ = ["radix_steps"]
 
-_WARPS, _STAGES = 4, 3
-
 _COMPARED = 32
 """Keys of a run that each key is compared with at a time: more would not stay in registers."""
-
-_ROWS, _BLOCKS = 16, 128
-"""Values of a digit whose counts a program sums up, and counts of each at a time: those of 131072 keys at once."""
 
 
 def radix_steps(sort: RadixSort) -> tuple[DeviceStep, ...]:
@@ -56,9 +51,10 @@ class _Pass:
         counts, totals = (
             self._pointer(b, name, I32, at) for name, at in (("counts", sort.counts), ("totals", sort.totals))
         )
-        row, lane = b.let(f"{b.program()} * {_ROWS} + {b.lanes(0, _ROWS)}", tall), b.lanes(1, _BLOCKS)
-        total = b.variable(f"tl.zeros([{_ROWS}, 1], tl.int32)", tall)
-        with b.loop(0, self._blocks(b), _BLOCKS, prefix="first") as first:
+        rows, blocks = RADIX_SUMS.rows, RADIX_SUMS.columns
+        row, lane = b.let(f"{b.program()} * {rows} + {b.lanes(0, rows)}", tall), b.lanes(1, blocks)
+        total = b.variable(f"tl.zeros([{rows}, 1], tl.int32)", tall)
+        with b.loop(0, self._blocks(b), blocks, prefix="first") as first:
             block = b.let(f"{first} + {lane}", frozenset((1,)))
             inside = b.let(f"({block} < {self._blocks(b)}) & ({row} >= 0)", square)
             address = f"{counts} + {row} * {self._blocks(b)} + {block}"
@@ -66,7 +62,7 @@ class _Pass:
             b.line(f"tl.store({address}, {total} + tl.cumsum({own}, 1) - {own}, mask={inside})")
             b.assign(total, f"{total} + tl.sum({own}, 1, keep_dims=True)")
         b.line(f"tl.store({totals} + {row}, {total})")
-        return self._step(b, floordiv(sort.lines * sort.bins, _ROWS))
+        return self._step(b, floordiv(sort.lines * sort.bins, rows))
 
     def move(self) -> DeviceStep:
         """Each block moves its keys and ordinals, run by run."""
@@ -136,5 +132,5 @@ class _Pass:
         return b.integer("blocks", Argument("size", self.sort.blocks))
 
     def _step(self, b: SourceBuilder, programs: Dim) -> DeviceStep:
-        source, arguments = b.finish(_WARPS, _STAGES)
+        source, arguments = b.finish(RADIX_WORKERS.count, RADIX_WORKERS.stages)
         return DeviceStep(source, (programs, 1, 1), arguments)

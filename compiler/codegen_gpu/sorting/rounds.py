@@ -17,13 +17,12 @@ from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
 from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.schedules import OrderingSchedule, Warps
+from onnxc.compiler.planning.schedules import OrderingSchedule
 from onnxc.compiler.target import Target
 
 __all__ = ["order_in_rounds"]
 
 _ELEMENT, _OTHER = 0, 1
-_LAST_WARPS = Warps(4)
 
 
 def order_in_rounds(kernel: Kernel, lines: Lines, rounds: Rounds, target: Target) -> KernelCode:
@@ -34,8 +33,7 @@ def order_in_rounds(kernel: Kernel, lines: Lines, rounds: Rounds, target: Target
         for ordinal in range(schedule.rounds)
     ]
     last = _Words(open_kernel(kernel, target, rank=2), lines, rounds)
-    last_step = last.order(schedule.tile.rows, schedule.tile.columns)
-    return KernelCode((*steps, last_step), element_counts(kernel))
+    return KernelCode((*steps, last.order()), element_counts(kernel))
 
 
 @dataclass(frozen=True)
@@ -96,9 +94,10 @@ class _Words:
         words = frame.scratch("words", I64, self.rounds.words(ordinal))
         return e.load(I64, words, b.add(b.mul(line, frame.size(self.rounds.lengths[ordinal + 1])), position))
 
-    def order(self, elements: int, others: int) -> DeviceStep:
+    def order(self) -> DeviceStep:
         """The launch in which each element that is left counts those before it, and goes behind them."""
         frame, b, tall = self.frame, self.frame.b, frozenset((_ELEMENT,))
+        elements, others = frame.joining.tile.rows, frame.joining.tile.columns
         length, before = self.rounds.lengths[-1], len(self.rounds.lengths) - 2
         tiles = floordiv(length + elements - 1, elements)
         line, tile = unravel(b, b.program(), [frame.size(self.lines.count), frame.size(tiles)])
@@ -118,4 +117,4 @@ class _Words:
         position = b.let(f"({self.position_mask} - ({word} & {self.position_mask})).to(tl.int32)", tall)
         is_kept = b.let(f"({word} >= 0) & ({rank} < {self.lines.kept})", tall)
         self.lines.write(frame, e, (line, rank), position, is_kept)
-        return frame.step((self.lines.count * tiles,), _LAST_WARPS)
+        return frame.step((self.lines.count * tiles,), frame.joining.workers)
