@@ -60,6 +60,12 @@ def calls(levels: int, operator: str) -> onnx.ModelProto:
     return model([helper.make_node("f0", ["x"], ["y"], domain="own")], {"x": ["N"]}, functions=functions)
 
 
+def sums(count: int) -> onnx.ModelProto:
+    """x + x, again and again: 2^count ways from the result to x."""
+    names = ["x", *(f"s{k}" for k in range(count - 1)), "y"]
+    return model([helper.make_node("Add", [name] * 2, [new]) for name, new in pairwise(names)], {"x": ["N"]})
+
+
 def shifted(count: int) -> onnx.ModelProto:
     """pad(x, left) - pad(x, right), again and again: 2^count indices of x."""
     nodes: list[NodeProto] = []
@@ -101,6 +107,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "12 doublings": (lambda: doublings(12), "compiled"),
     "62 doublings": (lambda: doublings(62), "compiled"),
     "256 distinct sizes": (lambda: distinct_sizes(256), "compiled"),
+    "62 sums": (lambda: sums(62), "compiled"),
     "20 shifts": (lambda: shifted(20), "compiled"),
     "calls of 2^16 nodes": (lambda: calls(16, "Sigmoid"), "expansion-too-large"),
     "calls of 2^19 nodes": (lambda: calls(19, "Relu"), "expansion-too-large"),

@@ -173,6 +173,8 @@ def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
     values, pending = dict[Value, None](), list(results)
     while pending:
         value = pending.pop()
+        if value in values:
+            continue
         values[value] = None
         op = value.op
         if op is None or op.name == "constant":
