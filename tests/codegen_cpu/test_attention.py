@@ -89,6 +89,25 @@ def test_masks(shape: str, queries: int, dtype: DType) -> None:
     native.check(q, k, v, mask, bound=5e-6)
 
 
+@pytest.mark.parametrize("dtype", [F32, F64, F16], ids=str)
+@pytest.mark.parametrize("leading", [(1, 1), (1, 4), (2, 1), (2, 4)], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=lambda target: target.name)
+def test_constant_biases_lie_as_the_scores_do(leading: tuple[int, int], dtype: DType, target: Target) -> None:
+    """In panels of queries, the last one narrower than the others; in the type of the scores, else as they are."""
+    biases = sample(dtype, *leading, MANY, PANEL_KEYS + 9)
+    biases[..., 3:20], biases[..., 5, :] = -np.inf, -np.inf
+
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.attention(q, k, v, ir.constant(biases), 0.25, False, 0.0)
+
+    keys = f"{dtype}[2, 2, {PANEL_KEYS + 9}, 16]"
+    native = Native(make([f"{dtype}[2, 4, {MANY}, 16]", keys, keys], build), target)
+    (kernel,) = native.plan.kernels
+    assert (kernel.schedule.packing is not None) == (dtype != F16)
+    q, k = sample(dtype, 2, 4, MANY, 16), sample(dtype, 2, 2, PANEL_KEYS + 9, 16, seed=1)
+    native.check(q, k, sample(dtype, *k.shape, seed=2), bound=5e-6 if dtype != F16 else 4 * precision(dtype))
+
+
 def test_a_mask_that_only_a_call_repeats() -> None:
     native = _native(["f32[2, 4, S, 16]", "f32[2, 4, T, 16]", "f32[2, 4, T, 16]", "f32[A, B, C, D]"])
     q, k, v = sample(F32, 2, 4, 40, 16), sample(F32, 2, 4, 50, 16, seed=1), sample(F32, 2, 4, 50, 16, seed=2)

@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
+from onnxc.compiler.planning.layouts import PackedPanels
 from onnxc.compiler.planning.loops.views import View, operand_views, row_major
 from onnxc.compiler.planning.schedules import AttentionSchedule
 
@@ -55,6 +56,15 @@ class AttentionOperands:
     def sums(self) -> DType:
         """The type of scores and sums."""
         return self.schedule.arithmetic.sums
+
+    @property
+    def bias_panels(self) -> PackedPanels | None:
+        """How the mask lies where it is a constant that was packed."""
+        if self.mask is None:
+            return None
+        layout = self.schedule.layout_of(self.frame.kernel.block.parameters.index(self.mask.view.base))
+        assert layout is None or isinstance(layout, PackedPanels), layout
+        return layout
 
     @property
     def element(self) -> str:

@@ -36,6 +36,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.planning.layouts import PackedPanels
 
 
 def emit_panels(operands: AttentionOperands, name: str) -> KernelCode:
@@ -84,7 +85,7 @@ def _reserve(operands: AttentionOperands) -> _Memory:
     queries, scores, totals, rows = (
         f.alloca(operands.element, count * width) for count in (depth, block, value_depth, value_depth)
     )
-    bias = f.alloca(operands.element, block * width) if has_bias else None
+    bias = f.alloca(operands.element, block * width) if has_bias and operands.bias_panels is None else None
     copied = f.alloca(operands.element, block * max(depth, value_depth)) if is_copied else None
     return _Memory(queries, scores, totals, rows, bias, copied)
 
@@ -258,6 +259,8 @@ class _Panels:
         f, mask = self.f, self.operands.mask
         if mask is None:
             return None
+        if self.operands.bias_panels is not None:
+            return self._packed_biases(mask, self.operands.bias_panels, unit, start)
         source = self.operands.at(mask, unit.batch, unit.head, unit.first, start)
         dtype, sums = mask.dtype, self.operands.sums
         bias = self.memory.bias
@@ -273,6 +276,21 @@ class _Panels:
 
         def read(key: Int, column: int) -> Reg:
             return f.load(self.vector, f.gep(bias, f.add(f.mul(key, self.width), column), self.element), align=64)
+
+        return read
+
+    def _packed_biases(self, mask: Strided, panels: PackedPanels, unit: _Unit, start: Int) -> Callable[[Int, int], Reg]:
+        """The biases of constant panels, one behind the other for each matrix."""
+        f, depth = self.f, panels.depth
+        matrix, offset = -(-panels.columns // panels.width) * panels.width * depth, f.mul(unit.first, depth)
+        for position, size in reversed([*zip((unit.batch, unit.head), mask.view.shape[:2], strict=True)]):
+            if size != 1:
+                assert isinstance(size, int), mask.view
+                offset, matrix = f.add(offset, f.mul(position, matrix)), matrix * size
+        first = f.gep(mask.base, f.add(offset, f.mul(start, panels.width)), self.element)
+
+        def read(key: Int, column: int) -> Reg:
+            return f.load(self.vector, f.gep(first, f.add(f.mul(key, panels.width), column), self.element))
 
         return read
 

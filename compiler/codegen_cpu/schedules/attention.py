@@ -1,15 +1,16 @@
 """Attention on a CPU: how many queries are folded at once, over blocks of how many keys."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.layouts import known_sizes
-from onnxc.compiler.planning.loops.views import operand_view
-from onnxc.compiler.planning.schedules import Arithmetic, AttentionSchedule, Threads, Tile
+from onnxc.compiler.planning.layouts import Batch, PackedPanels, known_sizes
+from onnxc.compiler.planning.loops.views import is_dense, operand_view
+from onnxc.compiler.planning.schedules import Arithmetic, AttentionSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
 __all__ = ["attention_candidates", "attention_measures", "is_native"]
@@ -57,21 +58,44 @@ def attention_candidates(problem: KernelProblem, case: Case, target: Target) -> 
     """Lines for few queries, where keys lie along their width; panels for all others."""
     op = _attention(problem)
     keys = operand_view(op.operands[1])
-    is_dense = keys is not None and keys.strides[3] == 1
-    return (_lines(op, target) if is_dense and case.sizes["queries"] <= FEW_QUERIES else _panels(op, target),)
+    in_lines = keys is not None and keys.strides[3] == 1
+    return (_lines(op, target) if in_lines and case.sizes["queries"] <= FEW_QUERIES else _panels(problem, target),)
 
 
 def _attention(problem: KernelProblem) -> Op:
     return next(op for op in problem.block.ops if op.name == "attention")
 
 
-def _panels(op: Op, target: Target) -> AttentionSchedule:
+def _panels(problem: KernelProblem, target: Target) -> AttentionSchedule:
+    op = _attention(problem)
     lanes, queries = _lanes(op, target), op.operands[0].shape[2]
     vectors = PANEL_VECTORS[target.vector_registers]
     if isinstance(queries, int):
         vectors = max(1, min(vectors, -(-queries // lanes)))
     tile = Tile(vectors * lanes, _block(op, PANEL_KEYS, 1))
-    return _schedule(op, "panels", tile, Tile(register_rows(vectors, target), tile.rows), lanes)
+    schedule = _schedule(op, "panels", tile, Tile(register_rows(vectors, target), tile.rows), lanes)
+    return replace(schedule, packing=_constant_biases(problem, op, tile.rows))
+
+
+def _constant_biases(problem: KernelProblem, op: Op, width: int) -> Packing | None:
+    """Biases that are constants, in panels of so many queries, as the scores lie that they are added to.
+
+    Turned on the way, those of 12 heads, 196 queries and keys took a third of the time of the kernel.
+    """
+    if len(op.operands) < 4:
+        return None
+    biases, (queries, keys) = operand_view(op.operands[3]), (each.shape[2] for each in op.operands[:2])
+    if biases is None or not is_dense(biases) or biases.base.dtype != _sums(op):
+        return None
+    parameter, sizes = (
+        problem.block.parameters.index(biases.base),
+        [size for size in biases.shape if isinstance(size, int)],
+    )
+    if not problem.is_constant(parameter) or biases.shape[2:] != (queries, keys) or len(sizes) < len(biases.shape):
+        return None
+    batches = zip(sizes[:2], known_sizes(biases.strides[:2]), strict=True)
+    several = tuple(Batch(size, stride) for size, stride in batches if size != 1)
+    return Packing(parameter, PackedPanels(width, sizes[3], sizes[2], 1, sizes[3], batches=several))
 
 
 def _lines(op: Op, target: Target) -> AttentionSchedule:
