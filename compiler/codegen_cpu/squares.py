@@ -13,11 +13,11 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.inner_loops.packing import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.elements import tile_rows
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.views import View
-from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class TurnedTile:
 
 def turned_tiles(frame: KernelFrame, crossed: int, side: int, leaves: Mapping[Value, View]) -> Sequence[TurnedTile]:
     """Tiles for values, on the stack, all of as many rows as the longest line of them has elements, if a side has."""
-    rows = min(side, max((frame.lanes, *(CACHE_LINE_BYTES // value.dtype.itemsize for value in leaves))))
+    rows = tile_rows(side, frame.lanes, [value.dtype for value in leaves])
     return [
         TurnedTile(frame, value, view, crossed, rows, side, frame.f.alloca(memory_type(value.dtype), rows * side))
         for value, view in leaves.items()

@@ -24,7 +24,6 @@ from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.target import Target
-from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 LARGEST_FEW_COLUMNS = 4
 """Symbolic columns up to which squares have code of their own: the batches that are asked for one by one, at most."""
@@ -187,10 +186,6 @@ def _few_columns(frame: KernelFrame, domain: Domain, crossed: int) -> tuple[Shor
     )
 
 
-CACHE_SETS = 64
-MOST_IN_A_SET = 8
-
-
 @dataclass(frozen=True)
 class _Square:
     """Columns from `first` to `stop` of a kernel that reads what lies in `tiles`, turned."""
@@ -205,7 +200,7 @@ class _Square:
     def rows(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """As many rows as a tile has, or up to the last."""
         f, columns, count = self.frame.f, self._whole_columns(), self.tiles[0].rows
-        if columns is None and self._goes_straight():
+        if columns is None and self.frame.kernel.scheduled(PointwiseSchedule).straight:
             is_whole = f.icmp("sge", f.sub(row_stop, start), count)
             f.if_(
                 is_whole,
@@ -241,18 +236,6 @@ class _Square:
             return f.gep(self.frame.output, offset, memory)
 
         self.tiles[0].write_through(index, self.stop, target)
-
-    def _goes_straight(self) -> bool:
-        """Whether rows are only moved, and as many as a tile has are known to be spread over the nearest cache."""
-        columns, root = self.domain.shape[-1], self.frame.root
-        stride = self.domain.output[self.crossed]
-        if [tile.value for tile in self.tiles] != [root] or not isinstance(stride, int):
-            return False
-        if not isinstance(columns, int) or columns < self.frame.lanes or self.domain.output[-1] != 1:
-            return False
-        lines = [row * stride * root.dtype.itemsize // CACHE_LINE_BYTES for row in range(self.tiles[0].rows)]
-        sets = [line % CACHE_SETS for line in lines]
-        return max(map(sets.count, sets)) <= MOST_IN_A_SET
 
     def _index(self, outside: Mapping[int, Int], row: Int) -> list[Int]:
         """Where a row of the square begins."""
