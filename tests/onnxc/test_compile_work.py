@@ -60,10 +60,11 @@ def calls(levels: int, operator: str) -> onnx.ModelProto:
     return model([helper.make_node("f0", ["x"], ["y"], domain="own")], {"x": ["N"]}, functions=functions)
 
 
-def sums(count: int) -> onnx.ModelProto:
-    """x + x, again and again: 2^count ways from the result to x."""
-    names = ["x", *(f"s{k}" for k in range(count - 1)), "y"]
-    return model([helper.make_node("Add", [name] * 2, [new]) for name, new in pairwise(names)], {"x": ["N"]})
+def sums(count: int, last: str) -> onnx.ModelProto:
+    """x + x, again and again, then another operator: 2^count ways from the result to x."""
+    names = ["x", *(f"s{k}" for k in range(count))]
+    nodes = [helper.make_node("Add", [name] * 2, [new]) for name, new in pairwise(names)]
+    return model([*nodes, helper.make_node(last, names[-1:], ["y"])], {"x": ["N", "M"]})
 
 
 def shifted(count: int) -> onnx.ModelProto:
@@ -107,7 +108,9 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "12 doublings": (lambda: doublings(12), "compiled"),
     "62 doublings": (lambda: doublings(62), "compiled"),
     "256 distinct sizes": (lambda: distinct_sizes(256), "compiled"),
-    "62 sums": (lambda: sums(62), "compiled"),
+    "62 sums": (lambda: sums(62, "Neg"), "compiled"),
+    "62 sums below a sum": (lambda: sums(62, "ReduceSum"), "compiled"),
+    "62 sums below a softmax": (lambda: sums(62, "Softmax"), "compiled"),
     "20 shifts": (lambda: shifted(20), "compiled"),
     "calls of 2^16 nodes": (lambda: calls(16, "Sigmoid"), "expansion-too-large"),
     "calls of 2^19 nodes": (lambda: calls(19, "Relu"), "expansion-too-large"),

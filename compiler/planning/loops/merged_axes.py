@@ -25,47 +25,62 @@ def merged_axes(values: Sequence[Value], first: int) -> int:
 
 def _goes_on(value: Value, run: Run) -> bool:
     """Whether an index that leaves the last axis of a `run` of axes means the elements that follow along the run."""
+    pending, seen = [(value, run)], set[tuple[Value, Run]]()
+    while pending:
+        asked = pending.pop()
+        if asked in seen:
+            continue
+        seen.add(asked)
+        operands = _rests_on(*asked)
+        if operands is None:
+            return False
+        pending += operands
+    return True
+
+
+def _rests_on(value: Value, run: Run) -> Sequence[tuple[Value, Run]] | None:
+    """The operands that have to go on, each along its run, for `value` to do so; None where it does not anyhow."""
     op = value.op
     if op is None:
-        return run == tuple(range(value.rank - len(run), value.rank))
+        return () if run == tuple(range(value.rank - len(run), value.rank)) else None
     if is_uniform(value):
-        return True
+        return ()
     if PRIMITIVES[op.name].kind == "pointwise":
-        return all(_goes_on(operand, run) for operand in op.operands)
+        return [(operand, run) for operand in op.operands]
     match op.name:
         case "broadcast":
-            return _broadcast_goes_on(op, run)
+            return _of_broadcast(op, run)
         case "transpose":
             permutation = op.ints("permutation")
-            return _goes_on(op.operands[0], tuple(permutation[axis] for axis in run))
+            return [(op.operands[0], tuple(permutation[axis] for axis in run))]
         case "slice":
-            return _slice_goes_on(op, run)
+            return _of_slice(op, run)
         case "gather" | "gather_nd":
-            return _gather_goes_on(op, run)
-    return False
+            return _of_gather(op, run)
+    return None
 
 
-def _broadcast_goes_on(op: Op, run: Run) -> bool:
+def _of_broadcast(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
     axes, (operand,), shape = op.ints("axes"), op.operands, op.results[0].shape
     if all(axis not in axes or operand.shape[axes.index(axis)] == 1 != shape[axis] for axis in run):
-        return True
+        return ()
     if any(axis not in axes or operand.shape[axes.index(axis)] != shape[axis] for axis in run):
-        return False
-    return _goes_on(operand, tuple(axes.index(axis) for axis in run))
+        return None
+    return [(operand, tuple(axes.index(axis) for axis in run))]
 
 
-def _slice_goes_on(op: Op, run: Run) -> bool:
+def _of_slice(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
     """The first axis may begin anywhere, as long as no element is left out; of the others all is taken."""
     (operand,), starts, steps, shape = op.operands, op.dims("starts"), op.ints("steps"), op.results[0].shape
     is_whole = all(starts[axis] == 0 and shape[axis] == operand.shape[axis] for axis in run[1:])
-    return is_whole and all(steps[axis] == 1 for axis in run) and _goes_on(operand, run)
+    return [(operand, run)] if is_whole and all(steps[axis] == 1 for axis in run) else None
 
 
-def _gather_goes_on(op: Op, run: Run) -> bool:
+def _of_gather(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
     """What follows the axes that data decides on, and has one position on each of these."""
     data, indices = op.operands
     if op.name == "gather":
         behind, same = op.int("axis") + indices.rank, op.int("axis") + 1
     else:
         behind, same = indices.rank - 1, data.rank - (op.results[0].rank - indices.rank + 1)
-    return run[0] >= behind and _goes_on(data, tuple(axis - behind + same for axis in run))
+    return [(data, tuple(axis - behind + same for axis in run))] if run[0] >= behind else None

@@ -75,11 +75,12 @@ class Rows:
         Nor is a value that is `known`.
         """
         values: dict[Value, None] = {}
-        pending = [root]
+        pending, seen = [root], set[Value]()
         while pending:
             value = pending.pop()
-            if value.op is None or value.op in self.folds or value in values or value is known:
+            if value.op is None or value.op in self.folds or value in seen or value is known:
                 continue
+            seen.add(value)
             if value.shape == self.shape:
                 values[value] = None
             pending += value.op.operands
@@ -98,10 +99,19 @@ class Rows:
         return all(folded.get(axis, 1) == 1 for axis in self.axes)
 
     def cost(self, value: Value, known: Value | None = None) -> int:
-        """The work of computing an element of a value again, where perhaps one value is known."""
-        if value.op is None or value.op in self.folds or value is known:
-            return 0
-        return element_cost(value.op) + sum(self.cost(operand, known) for operand in value.op.operands)
+        """The work of computing an element of a value again, where perhaps one value is known.
+
+        What is used twice counts twice.
+        """
+        costs: dict[Value, int] = {} if known is None else {known: 0}
+
+        def of(value: Value) -> int:
+            if value not in costs:
+                op = value.op
+                costs[value] = 0 if op is None or op in self.folds else element_cost(op) + sum(map(of, op.operands))
+            return costs[value]
+
+        return of(value)
 
     def may_miss_nan(self, fold: Op) -> bool:
         """Whether an extremum need not be NaN where an element is: the result is NaN all the same.
@@ -151,11 +161,15 @@ _NAN_GOES_ON = frozenset(("add", "sub", "mul", "div", "neg", "exp", "log", "reci
 
 def _is_nan_with(value: Value, cause: Value) -> bool:
     """Whether all of a value is NaN where its cause is."""
-    value = _scalar_of_row(value)
-    if value is cause:
-        return True
-    op = value.op
-    return op is not None and op.name in _NAN_GOES_ON and any(_is_nan_with(operand, cause) for operand in op.operands)
+    pending, seen = [value], set[Value]()
+    while pending:
+        value = _scalar_of_row(pending.pop())
+        if value is cause:
+            return True
+        if value not in seen and value.op is not None and value.op.name in _NAN_GOES_ON:
+            seen.add(value)
+            pending += value.op.operands
+    return False
 
 
 def _scalar_of_row(value: Value) -> Value:
