@@ -104,11 +104,20 @@ def squares(count: int) -> onnx.ModelProto:
     return model(nodes, {"x": ["N"], "w": ["M"], "z": ["K"]}, {"one": [1]})
 
 
+def picked_sums(count: int) -> onnx.ModelProto:
+    """Rows that indices pick, added to themselves again and again."""
+    names = ["c", *(f"s{k}" for k in range(count - 1)), "y"]
+    nodes = [helper.make_node("Add", [name] * 2, [new]) for name, new in pairwise(names)]
+    gather = helper.make_node("Gather", ["x", "rows"], ["c"], axis=0)
+    return model([gather, *nodes], {"x": ["N", "M"]}, {"rows": [0, 2, 1]})
+
+
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "12 doublings": (lambda: doublings(12), "compiled"),
     "62 doublings": (lambda: doublings(62), "compiled"),
     "256 distinct sizes": (lambda: distinct_sizes(256), "compiled"),
     "62 sums": (lambda: sums(62, "Neg"), "compiled"),
+    "62 sums of picked rows": (lambda: picked_sums(62), "compiled"),
     "62 sums below a sum": (lambda: sums(62, "ReduceSum"), "compiled"),
     "62 sums below a softmax": (lambda: sums(62, "Softmax"), "compiled"),
     "20 shifts": (lambda: shifted(20), "compiled"),

@@ -97,15 +97,18 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
 
 def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
     """Finds what indices that are data say of a row: once, and not for each of its vectors."""
-    op = value.op
-    if op is None or value.rank != len(index):
-        return
-    if PRIMITIVES[op.name].kind == "pointwise":
-        for operand in op.operands:
-            _find_positions(e, operand, index)
-    if picks_rows(op):
-        position, _ = gathered_index(op, index, e.position, e.fixed)
-        _find_positions(e, op.operands[0], position)
+    pending, seen = [value], set[Value]()
+    while pending:
+        value = pending.pop()
+        op = value.op
+        if op is None or value.rank != len(index) or value in seen:
+            continue
+        seen.add(value)
+        if PRIMITIVES[op.name].kind == "pointwise":
+            pending += reversed(op.operands)
+        if picks_rows(op):
+            position, _ = gathered_index(op, index, e.position, e.fixed)
+            _find_positions(e, op.operands[0], position)
 
 
 def _store(
