@@ -377,13 +377,18 @@ class _Fusion:
 
     def _has_picked_rows(self, value: Value) -> bool:
         """Whether a value is computed of rows that indices pick."""
-        op = value.op
-        if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
-            return False
-        if picks_rows(op):
-            return True
-        rows = [operand for operand in op.operands if operand.shape == value.shape]
-        return PRIMITIVES[op.name].elementwise and any(map(self._has_picked_rows, rows))
+        pending, seen, shape = [value], set[Value](), value.shape
+        while pending:
+            value = pending.pop()
+            op = value.op
+            if value in seen or op not in self.inside or value in self.buffered or not self._is_recomputable(op):
+                continue
+            seen.add(value)
+            if picks_rows(op):
+                return True
+            if PRIMITIVES[op.name].elementwise:
+                pending += [operand for operand in op.operands if operand.shape == shape]
+        return False
 
     def _mixes_axes(self, group: Group, op: Op) -> bool:
         """Whether a kernel would take apart the offset of each element to find its operand."""

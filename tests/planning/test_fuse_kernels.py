@@ -524,6 +524,17 @@ def test_rows_are_picked_of_what_lies_in_rows_and_turned_behind() -> None:
         assert [group.last.name for group in groups] == anchors
 
 
+def test_a_value_that_is_reached_in_many_ways_is_asked_once() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        for _ in range(60):
+            x = ir.add(x, x)
+        return ir.transpose(x, (1, 0))
+
+    main = make(["f32[32, 50]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    assert [group.last.name for group in groups][-1] == "transpose"
+
+
 def test_elements_are_picked_where_they_lie() -> None:
     """No row is picked along the last axis, and no other value is kept."""
 
