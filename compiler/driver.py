@@ -10,6 +10,7 @@ emit       machine code                      -> Artifact
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
@@ -18,7 +19,8 @@ from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
-from onnxc.compiler.ir.module import Module, walk
+from onnxc.compiler.ir.module import Module, Parameter, Value, walk
+from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.limits import Limits, expect_within, limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
@@ -27,6 +29,7 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.errors import UnsupportedError, reworded
 
 __all__ = [
     "Noun",
@@ -88,14 +91,32 @@ def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: Back
     ignored = warn_of_ignored_configurations(checked)
     expect_known_specializations(module, options.specialize)
     yield "lower", module
-    module = optimize(module, end.passes, options.limits)
+    inputs = module.main.body.parameters
+    with _advice_for(inputs):
+        module = optimize(module, end.passes, options.limits)
     yield "optimize", module
     plan = plan_kernels(module, end.plan_target, options.specialize)
     yield "plan", plan
-    with limited_to(options.limits):
+    with _advice_for(inputs), limited_to(options.limits):
         artifact = end.emit(plan)
     artifact = _with_batch(with_provenance(artifact, checked, options, end), independent_batch(module.main))
     yield "emit", _with_ignored(artifact, ignored)
+
+
+@contextmanager
+def _advice_for(inputs: Sequence[Value]) -> Iterator[None]:
+    """Errors of limits name the inputs without a shape: what follows on these is compiled for each of their ranks."""
+    try:
+        yield
+    except UnsupportedError as problem:
+        producers = (
+            value.producer for value in inputs if isinstance(value.type, TensorType) and value.type.shape is None
+        )
+        names = [f'"{each.name}"' for each in producers if isinstance(each, Parameter)]
+        if problem.code not in ("code-too-large", "model-too-complex") or not names:
+            raise
+        advice = f"{', '.join(names)} may have any rank, and each is compiled: shapes= gives inputs a shape"
+        raise reworded(problem, f"{problem}\n  {advice}") from None
 
 
 def optimize(module: Module, passes: Sequence[Pass], limits: Limits) -> Module:

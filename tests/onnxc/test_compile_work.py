@@ -6,7 +6,7 @@ none of the cases would end.
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -26,12 +26,12 @@ OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
 
 def model(
     nodes: Sequence[NodeProto],
-    shapes: dict[str, Sequence[int | str]],
+    shapes: Mapping[str, Sequence[int | str] | None],
     constants: dict[str, Sequence[int]] | None = None,
     functions: Sequence[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
     """A model of f32 inputs with the output y."""
-    inputs = [value_info(name, np.float32, list(shape)) for name, shape in shapes.items()]
+    inputs = [value_info(name, np.float32, None if shape is None else list(shape)) for name, shape in shapes.items()]
     initializers = [numpy_helper.from_array(np.array(v, np.int64), name) for name, v in (constants or {}).items()]
     graph = helper.make_graph(nodes, "g", inputs, [value_info("y", np.float32, None)], initializers)
     return helper.make_model(graph, opset_imports=OPSETS, functions=functions, ir_version=9)
@@ -192,6 +192,17 @@ def test_work_is_bounded_by_limits(limit: str, code: str) -> None:
     with pytest.raises(onnxc.UnsupportedError, match=f"the limit {limit} is 3, and ") as caught:
         onnxc.compile(made, limits={limit: 3})
     assert caught.value.code == code
+
+
+def test_work_for_many_ranks_names_the_inputs_without_a_shape() -> None:
+    nodes = [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("MatMul", ["s", "c"], ["y"])]
+    made = model(nodes, {"a": None, "b": None, "c": None})
+    with pytest.raises(onnxc.UnsupportedError, match=r'"a", "b", "c" may have any rank.* shapes= ') as caught:
+        onnxc.compile(made)
+    assert caught.value.code == "code-too-large"
+    compiled = onnxc.compile(made, shapes={"a": ["N", 3], "b": ["N", 3], "c": [3, 2]})
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(compiled(x, x, np.ones((3, 2), np.float32)), np.full((2, 2), 6, np.float32))
 
 
 def test_a_size_that_is_too_complex_names_its_node() -> None:
