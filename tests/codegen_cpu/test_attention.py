@@ -243,9 +243,7 @@ def test_weights_are_precise_and_never_subnormal(target: Target, dtype: DType) -
     v = np.array([[[[0], [1]]]], dtype.numpy)
     exact = np.exp(x.astype(np.longdouble)) / (1 + np.exp(x.astype(np.longdouble)))
     error = np.abs(native(q, k, v, mask)[0].ravel() / exact - 1)
-    # Without fused steps the product with ln 2 is rounded.
-    share = (20 if dtype == F32 else 3) if "fma" in target.features else 1
-    assert (error <= (4 - x / share) * np.finfo(dtype.numpy).eps).all()
+    assert (error <= (4 - x / 20) * np.finfo(dtype.numpy).eps).all()
     mask[..., 1] = -95 if dtype == F32 else -720
     assert not native(q, k, 1e30 * v, mask)[0].any()
 

@@ -204,14 +204,14 @@ class _RowLoops:
 
             return f.loop(0, frame.size(product(outer)), 1, parts, carried)
 
-        def rows(ordinal: Int, *values: Reg) -> Sequence[Reg]:
-            place = tuple(Index(coordinate) for coordinate in frame.split(ordinal, tuple(sizes)))
+        def rows(position: Int, *values: Reg) -> Sequence[Reg]:
+            folded = tuple(Index(coordinate) for coordinate in frame.split(position, tuple(sizes)))
             after, before = list[Reg](), None
             for ordinal, vector in enumerate(vectors):
                 e = self._evaluator(vector, frame.lanes, vector.mask)
                 if before is not None:
                     e.take_over(before)
-                after += visit(e, self._index(vector, place), None, *values[ordinal : ordinal + 1])
+                after += visit(e, self._index(vector, folded), None, *values[ordinal : ordinal + 1])
                 before = e
             return after
 
