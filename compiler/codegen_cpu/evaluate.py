@@ -67,9 +67,9 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     # Values
 
     def take_over(self, other: "Evaluator") -> None:
-        """Takes what an evaluator of the code just before knows of all lanes: positions, and elements that are one."""
+        """Takes what an evaluator of the code just before knows; what differs between the two has another index."""
         self.positions.update(other.positions)
-        self.memo.update({key: x for key, x in other.memo.items() if all(index.is_uniform for index in key[1])})
+        self.memo.update(other.memo)
 
     def fixed(self, position: int) -> Index:
         """A position that is known while the code is written."""

@@ -238,6 +238,19 @@ def test_narrow_rows_are_written_from_squares(dtype: DType, target: Target) -> N
             assert found.tobytes() == wanted.tobytes(), (rows, found.shape)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_are_picked_of_pixels_and_turned_behind(target: Target) -> None:
+    def build(ir: Builder, x: Value, where: Value) -> Value:
+        picked = ir.gather_nd(ir.transpose(x, (0, 2, 3, 1)), where, 1)
+        return ir.transpose(ir.abs(picked), (0, 2, 1))
+
+    native = Native(make(["f32[2, 9, H, 11]", "i64[2, N, 2]"], build), target)
+    assert schedules(native) == ["squares", "rows", "squares"]
+    random = np.random.default_rng(0)
+    for height, count in [(1, 1), (5, 40), (3, 0)]:
+        native.check(sample(F32, 2, 9, height, 11), random.integers(0, (height, 11), (2, count, 2)))
+
+
 # Rows that end with a square, and that do not; of the last one all rows of a tile share a set of the cache.
 @pytest.mark.parametrize("columns", [33, 64, 65, 71, 200, 1024])
 @pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
