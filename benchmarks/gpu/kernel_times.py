@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 
 from benchmarks.gpu.bench import Bench, Row, Size, attempt, rows_in_time
-from benchmarks.gpu.calibration import copy_bandwidth
+from benchmarks.gpu.calibration import copy_bandwidth, copy_kernel
 from benchmarks.gpu.kernel_values import draw, module_of
 from benchmarks.gpu.others import torch_or_none, torch_work
 from benchmarks.gpu.plan_runner import PlanRunner
@@ -16,8 +16,11 @@ from onnxc.compiler.codegen_gpu.kernel_work import work_of
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute
+from onnxc.compiler.ir.module import Module
 from onnxc.compiler.planning.kernel_plan import Segment
 from onnxc.compiler.target import Target
+from tests.codegen_cpu.support import make
+from tests.codegen_gpu.kinds import KINDS
 
 Sizes = Mapping[str, tuple[str, ...]]
 
@@ -35,12 +38,15 @@ TIMED: Sizes = {
     "window": ("T[64, 112, 112, 64]",),
     "contraction": ("T[4096, 4096]", "T[4096, 4096]", "T[4096]"),
     "contraction_shared": ("T[1, 4096]", "T[4096, 16384]", "T[16384]"),
-    "convolution": ("T[64, 56, 56, 128]", "T[128, 128, 3, 3]"),
-    "depthwise": ("T[64, 112, 112, 64]", "T[64, 1, 3, 3]"),
+    "convolution": ("T[64, 56, 56, 128]", "T[128, 3, 3, 128]"),
+    "depthwise": ("T[64, 112, 112, 64]", "T[3, 3, 1, 64]"),
     "attention": ("T[8, 16, 2048, 128]",) * 3,
     "attention_causal": ("T[8, 16, 2048, 128]", "T[8, 4, 2048, 128]", "T[8, 4, 2048, 128]"),
 }
 """Shapes that fill a large card; the builders are those of the kinds."""
+
+_PACKED: Mapping[str, tuple[int, ...]] = {"convolution": (0, 3, 1, 2), "depthwise": (3, 2, 0, 1)}
+"""How filters are turned that lie as kernels read them."""
 
 TINY: Sizes = {"softmax": ("T[4, 8]",), "contraction": ("T[16, 16]", "T[16, 16]", "T[16]")}
 
@@ -58,8 +64,9 @@ def kernel_times(bench: Bench) -> Iterator[Row]:
 
 def needed_kernels(target: Target, size: Size) -> Iterator[KernelSource]:
     """The sources of all kernels that are launched."""
+    yield copy_kernel(size)
     for name, types, dtype in _chosen(size):
-        yield from planned(module_of(name, dtype, types), target).sources
+        yield from planned(timed_module(name, dtype, types), target).sources
 
 
 def _chosen(size: Size) -> list[tuple[str, tuple[str, ...], str]]:
@@ -70,7 +77,7 @@ def _chosen(size: Size) -> list[tuple[str, tuple[str, ...], str]]:
 
 
 def _row(bench: Bench, name: str, types: Sequence[str], dtype: str, bandwidth: float) -> Row:
-    module = module_of(name, dtype, types)
+    module = timed_module(name, dtype, types)
     inputs = draw(module, {})
     runner = PlanRunner(bench, module, inputs)
     works = {"ours": runner.enqueue}
@@ -93,6 +100,14 @@ def _row(bench: Bench, name: str, types: Sequence[str], dtype: str, bandwidth: f
     if "torch" in times:
         row |= {"torch_seconds": times["torch"], "ratio_to_torch": times["ours"] / times["torch"]}
     return row
+
+
+def timed_module(name: str, dtype: str, types: Sequence[str]) -> Module:
+    """The module of a kind; filters lie as they are packed in a model."""
+    if name not in _PACKED:
+        return module_of(name, dtype, types)
+    written = [text.replace("T[", f"{dtype}[") for text in types]
+    return make(written, lambda ir, x, w: KINDS[name].build(ir, x, ir.transpose(w, _PACKED[name])))
 
 
 def _work(runner: PlanRunner) -> tuple[int, int, int, Unit]:
@@ -119,7 +134,8 @@ Call = Callable[[], object]
 def _convolution(torch: ModuleType, x: object, w: object, groups: int) -> Call:
     """cuDNN's convolution, channels last as ours."""
     pixels = x.permute(0, 3, 1, 2)  # type: ignore[attr-defined]
-    weights = w.contiguous(memory_format=torch.channels_last)  # type: ignore[attr-defined]
+    order = _PACKED["convolution" if groups == 1 else "depthwise"]
+    weights = w.permute(order).contiguous(memory_format=torch.channels_last)  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = True
     return lambda: torch.nn.functional.conv2d(pixels, weights, padding=1, groups=groups)
 

@@ -54,7 +54,7 @@ def _launches(row: Row) -> list[tuple[float, float, str]]:
 
 def _plot(title: str, points: Sequence[tuple[float, float, str]]) -> str:
     """Expected seconds to the right, measured ones upwards, both logarithmic; on the line they are equal."""
-    drawn = [(math.log10(x), math.log10(y), label) for x, y, label in points if x > 0 and y > 0]
+    drawn = [(math.log10(x), math.log10(y), label) for x, y, label in points if 0 < x < math.inf and y > 0]
     if not drawn:
         return ""
     values = [value for x, y, _ in drawn for value in (x, y)]

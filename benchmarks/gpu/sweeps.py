@@ -82,7 +82,7 @@ def _module(sweep: Sweep) -> Module:
     if sweep.kind == "convolution":
         images, side, channels, filters = sizes
         return make(
-            [f"{dtype}[{images}, {side}, {side}, {channels}]", f"{dtype}[{filters}, {channels}, 3, 3]"], _convolved
+            [f"{dtype}[{images}, {side}, {side}, {channels}]", f"{dtype}[{filters}, 3, 3, {channels}]"], _convolved
         )
     heads, queries, keys, width = sizes
     types = [f"{dtype}[1, {heads}, {queries}, {width}]", *[f"{dtype}[1, {heads}, {keys}, {width}]"] * 2]
@@ -90,8 +90,9 @@ def _module(sweep: Sweep) -> Module:
 
 
 def _convolved(ir: Builder, x: Value, w: Value) -> Value:
-    ones = (1, 1)
-    return ir.convolution(x, w, strides=ones, low=ones, high=ones, dilations=ones, dimensions="n01c,oi01->n01c")
+    """A convolution channels last, with filters that lie as packed ones do: their channels innermost."""
+    ones, filters = (1, 1), ir.transpose(w, (0, 3, 1, 2))
+    return ir.convolution(x, filters, strides=ones, low=ones, high=ones, dilations=ones, dimensions="n01c,oi01->n01c")
 
 
 def _ranked(module: Module, target: Target, count: int) -> list[tuple[float, Schedule]]:

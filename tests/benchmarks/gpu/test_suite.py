@@ -14,7 +14,7 @@ from benchmarks.gpu import suite
 from benchmarks.gpu.bench import Bench, Row, attempt
 from benchmarks.gpu.calibration import calibration, write_calibration
 from benchmarks.gpu.environment import environment
-from benchmarks.gpu.kernel_times import TIMED, kernel_times, module_of
+from benchmarks.gpu.kernel_times import TIMED, kernel_times, timed_module
 from benchmarks.gpu.kernel_values import distribution, kernel_values, launch_kind, worst_error
 from benchmarks.gpu.smoke import smoke
 from benchmarks.gpu.sweeps import sweeps
@@ -120,7 +120,7 @@ def test_kernels_are_timed(bench: FakeBench) -> None:
 @pytest.mark.parametrize("name", TIMED)
 def test_every_kind_that_is_timed_is_one_segment_of_kernels(name: str) -> None:
     for dtype in ("bf16", "f32"):
-        assert Device(module_of(name, dtype, TIMED[name])).sources()
+        assert Device(timed_module(name, dtype, TIMED[name])).sources()
 
 
 def test_tiles_are_tried(bench: FakeBench) -> None:
