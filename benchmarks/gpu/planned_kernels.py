@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.kernels import emit_kernel
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, KernelSource
 from onnxc.compiler.ir.module import Module
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import Schedule
@@ -35,6 +34,4 @@ def planned(
     if schedule is not None:
         plan_target = replace(plan_target, candidates=lambda problem, case: (schedule,))
     plan = plan_kernels(module, plan_target)
-    return PlannedKernels(
-        plan, tuple(EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels)
-    )
+    return PlannedKernels(plan, tuple(emit_kernel(kernel, target) for kernel in plan.kernels))

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_gpu.growing_sizes import growing_symbols
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.kernels import emit_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.source.loaded_sizes import with_loaded_sizes
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
 from onnxc.compiler.planning.schedules import Schedule
 from onnxc.compiler.target import Target
@@ -52,8 +51,7 @@ def fit_registers(plan: KernelPlan, target: Target, compile_kernels: CompileKern
 
     def compile(kernels: Mapping[int, Kernel]) -> list[_Fit]:
         codes = [
-            with_loaded_sizes(EMITTERS[kernel.kind](decompose_kernel(kernel), target), growing[ordinal])
-            for ordinal, kernel in kernels.items()
+            with_loaded_sizes(emit_kernel(kernel, target), growing[ordinal]) for ordinal, kernel in kernels.items()
         ]
         missing = [source for source in _sources(codes) if source not in compiled]
         compiled.update(zip(missing, compile_kernels(missing), strict=True))

@@ -1,6 +1,6 @@
 """Composites that are part of a kernel, replaced by the ops that they are made of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS, decompose
@@ -16,20 +16,21 @@ class _PlainBuilder(Builder):
         return False
 
 
-def decompose_kernel(kernel: Kernel) -> Kernel:
-    """`kernel` with a block without composites, but for the one that a kernel kind is named after."""
-    return Kernel(kernel.kind, decompose_block(kernel.block, kernel.kind), kernel.symbols, kernel.schedule)
+def decompose_kernel(kernel: Kernel, keeps: Callable[[Op], bool] = lambda op: False) -> Kernel:
+    """`kernel` with a block without composites, but for the one that a kernel kind is named after, and what is kept."""
+    block = decompose_block(kernel.block, lambda op: op.name == kernel.kind or keeps(op))
+    return Kernel(kernel.kind, block, kernel.symbols, kernel.schedule)
 
 
-def decompose_block(block: Block, kept: str = "") -> Block:
-    """`block` with every composite but `kept` replaced by the ops that it is made of."""
+def decompose_block(block: Block, keeps: Callable[[Op], bool] = lambda op: False) -> Block:
+    """`block` with every composite that is not kept replaced by the ops that it is made of."""
     build = _PlainBuilder()
     values: dict[Value, Value] = {parameter: parameter for parameter in block.parameters}
     for op in block.ops:
         moved = Op(
             op.name, tuple(values[operand] for operand in op.operands), op.attributes, op.blocks, op.result_types
         )
-        if op.name not in DECOMPOSITIONS or op.name == kept:
+        if op.name not in DECOMPOSITIONS or keeps(op):
             build.ops.append(moved)
             values.update(zip(op.results, moved.results, strict=True))
         else:

@@ -229,7 +229,8 @@ class ContractionSchedule(Schedule):
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
     packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
-    panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile.
+    panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile. resident:
+    how many programs there are at most, each of which makes one tile after the other; 0 for one tile of each.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
@@ -243,6 +244,7 @@ class ContractionSchedule(Schedule):
     unit_rows: int = 0
     split: int = 1
     block_copies: bool = False
+    resident: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +279,8 @@ class ConvolutionSchedule(Schedule):
     contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by the
-    channels of a unit of work, and `unit` the lines and columns of the result in one.
+    channels of a unit of work, and `unit` the lines and columns of the result in one; of `direct` on a GPU the
+    neighbouring results of a lane.
     packs_rows: windows are copied before they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.kernels import emit_kernel
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
@@ -17,7 +17,6 @@ from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.target import Target, parse_target
 
@@ -196,7 +195,7 @@ def sources_of(name: str, dtype: str, target: Target = SM_90) -> list[KernelSour
     plan = plan_kernels(make(types, kind.build), gpu_plan_target(target))
     check_plan(plan)
     assert len(plan.body.steps) == 1, plan
-    codes = [EMITTERS[kernel.kind](decompose_kernel(kernel), target) for kernel in plan.kernels]
+    codes = [emit_kernel(kernel, target) for kernel in plan.kernels]
     return list(dict.fromkeys(step.source for code in codes for step in code.steps))
 
 

@@ -4,11 +4,12 @@ Buffers end at a page that cannot be accessed; outputs, arenas and scratch memor
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from onnxc.compiler.codegen_gpu.kernels import EMITTERS
+from onnxc.compiler.codegen_gpu.kernels import emit_kernel
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, KernelCode
 from onnxc.compiler.codegen_host.weights import packed
@@ -18,7 +19,6 @@ from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Buffer,
@@ -33,6 +33,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Weight,
 )
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import Schedule
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.host import MEANINGS
 from tests.codegen_cpu.support import (
@@ -61,15 +62,23 @@ _STATUS_WORDS = 8
 
 def code_of(kernel: Kernel, target: Target = SM_90) -> KernelCode:
     """The sources and launches of a kernel of a plan."""
-    return EMITTERS[kernel.kind](decompose_kernel(kernel), target)
+    return emit_kernel(kernel, target)
 
 
 class Device(Planned):
-    """A module planned for a GPU; a call runs its launches one after another, by the interpreter."""
+    """A module planned for a GPU; a call runs its launches one after another, by the interpreter.
 
-    def __init__(self, module: Module, target: Target = SM_90, precision: str = "fp32") -> None:
+    schedule: takes the place of that of its only kernel.
+    """
+
+    def __init__(
+        self, module: Module, target: Target = SM_90, precision: str = "fp32", schedule: Schedule | None = None
+    ) -> None:
         self.module, self.target = module, target
-        self.plan = plan_kernels(module, gpu_plan_target(target, precision))
+        plan_target = gpu_plan_target(target, precision)
+        if schedule is not None:
+            plan_target = replace(plan_target, candidates=lambda problem, case: (schedule,))
+        self.plan = plan_kernels(module, plan_target)
         check_plan(self.plan)
         self.code = cache(lambda number: code_of(self.plan.kernels[number], target))
         self.status = np.zeros(_STATUS_WORDS, np.int64)

@@ -201,7 +201,7 @@ def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
 
 
 def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
-    block = sink_block(decompose_block(problem.block, problem.kind))
+    block = sink_block(_plain_block(problem))
     domain = affine_domain(block)
     crossed = None if domain is None else crossed_axis(domain, SMALLEST_CROSSED)
     if domain is not None and crossed is not None:
@@ -246,7 +246,7 @@ def _has_short_rows(domain: Domain, lanes: int) -> bool:
 
 def _concatenate(problem: KernelProblem, target: Target) -> Schedule:
     threads = _moving_threads(problem, target)
-    if _joins_short_rows(decompose_block(problem.block, problem.kind), threads.lanes):
+    if _joins_short_rows(_plain_block(problem), threads.lanes):
         return ConcatenateSchedule(algorithm="short", block=ROW_BLOCK, workers=threads)
     return ConcatenateSchedule(algorithm="rows", workers=threads)
 
@@ -265,8 +265,13 @@ def _joins_short_rows(block: Block, lanes: int) -> bool:
     return cost > LEAST_JOINED_COST and length <= LONGEST_SHORT_JOIN and enough and not is_there
 
 
+def _plain_block(problem: KernelProblem) -> Block:
+    """The block without composites, but for the one that the kernel is named after."""
+    return decompose_block(problem.block, lambda op: op.name == problem.kind)
+
+
 def _reduction(problem: KernelProblem, target: Target) -> Schedule:
-    rows = Rows(decompose_block(problem.block, problem.kind))
+    rows = Rows(_plain_block(problem))
     threads = _rows_beside(rows, element_threads(target))
     is_held = _holds_rows(rows, target)
     return ReductionSchedule(

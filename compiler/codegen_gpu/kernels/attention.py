@@ -8,6 +8,7 @@ Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
@@ -17,7 +18,7 @@ from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, to_memory
-from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, unravel
+from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, is_multiple, unravel
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op, Value
@@ -43,6 +44,15 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     return KernelCode((partial.emit_partial(offsets), total.emit_total(offsets)), element_counts(kernel))
 
 
+@dataclass(frozen=True)
+class _Folded:
+    """What is carried along the keys: the greatest score, the sum of weights and the weighted sum of each query."""
+
+    peak: Expr
+    weight: Expr
+    total: Expr
+
+
 @dataclass
 class _Attention:
     """One launch: a program takes one tile of queries of one head, or of all heads of a group and a slice of keys."""
@@ -55,9 +65,6 @@ class _Attention:
         schedule = self.schedule
         self.q, self.k, self.v, *masks = self.op.operands
         self.mask: Value | None = masks[0] if masks else None
-        # Weights are powers of 2 of scores whose scale has log2(e) in it. Not those of a mask: it may hold the least
-        # float, of which no multiple is a float, and rows of nothing else weigh all keys alike.
-        self.power, self.unit = ("tl.exp2", LOG2_E) if self.mask is None else ("tl.exp", 1.0)
         self.batch, heads, self.queries, width = self.q.shape
         groups, self.keys, value_width = self.k.shape[1], self.k.shape[2], self.v.shape[3]
         assert isinstance(width, int), self.q
@@ -77,41 +84,85 @@ class _Attention:
         batch, head, tile = unravel(b, b.program(), [frame.size(size) for size in counts])
         first = b.mul(tile, self.tile_queries)
         row = b.add(first, b.lanes(ROW, self.tile_queries))
-        q = self._tile(self.q, (batch, head), row, ROW, self.tile_queries, self.queries, self.padded, self.width)
-        stop = frame.size(self.keys)
+        exists = self._position_mask(row, ROW, self.tile_queries, self.queries)
+        q = self._tile(self.q, (batch, head), row, ROW, self.tile_queries, exists, self.padded, self.width)
+        stop = seen = frame.size(self.keys)
         if self.op.flag("causal"):
-            stop = b.minimum(stop, b.add(first, self.tile_queries))
-        _, weight, total = self._fold_keys(q, (batch, head), row, (0, stop))
+            stop, seen = (b.minimum(stop, b.add(first, rows)) for rows in (self.tile_queries, 1))
+        whole = self._whole_stop(0, seen)
+        _, weight, total = self._fold_keys(q, (batch, head), row, (0, whole, stop))
         self._write(self._quotient(total, weight), (batch, head), row)
         return frame.code((product(counts),))
 
     def _fold_keys(
-        self, q: Expr, outer: tuple[Int, Int], row: Int, keys: tuple[Int, Int], group: Int | None = None
+        self, q: Expr, outer: tuple[Int, Int], row: Int, keys: tuple[Int, Int, Int], group: Int | None = None
     ) -> tuple[Expr, Expr, Expr]:
-        """The greatest score, the sum of the weights and the weighted sum of the values, for the keys of a range."""
+        """The greatest score, the sum of the weights and the weighted sum of the values, for the keys of a range.
+
+        keys: the first, the end of the tiles of which all queries see all, and the end of the rest, in which is asked
+        what there is.
+        """
         b, (batch, head) = self.frame.b, outer
         tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
         shape = f"[{self.tile_queries}, 1]"
         peak = b.variable(f'tl.full({shape}, float("-inf"), tl.float32)', tall)
         weight = b.variable(f"tl.zeros({shape}, tl.float32)", tall)
         total = b.variable(f"tl.zeros([{self.tile_queries}, {self.value_padded}], tl.float32)", square)
-        if group is None:
-            group = b.div(head, self.heads_of_group)
-        with b.loop(*keys, self.tile_keys, prefix="key") as start:
-            scores = self._scores(q, (batch, head, group), row, start)
-            new = b.let(f"tl.maximum({peak}, tl.max({scores}, 1, keep_dims=True))", tall)
-            # A row of which nothing has been seen yet must not subtract infinities.
-            finite = b.let(f'tl.where({new} == float("-inf"), 0.0, {new})', tall)
-            powers = b.let(f"{self.power}({scores} - {finite})", square)
-            shrink = b.let(f"{self.power}({peak} - {finite})", tall)
-            # What weighs the values is what is summed up: rounded alike, so that the weights add up to 1.
-            narrow = b.let(f"{powers}.to({memory_type(self.v.dtype)})", square)
-            b.assign(weight, f"{weight} * {shrink} + tl.sum({narrow}.to(tl.float32), 1, keep_dims=True)")
-            v = self._values((batch, group), start)
-            b.assign(total, f"{total} * {shrink}")
-            b.assign(total, f"tl.dot({narrow}, {v}, {total}{self._precision()}, out_dtype=tl.float32)")
-            b.assign(peak, new.text)
+        folded = _Folded(peak, weight, total)
+        place = (batch, head, b.div(head, self.heads_of_group) if group is None else group)
+        first, whole, stop = keys
+        for begin, end, is_whole in ((first, whole, True), (whole, stop, False)):
+            if begin != end:
+                with b.loop(begin, end, self.tile_keys, prefix="key") as start:
+                    self._fold_tile(q, place, row, start, folded, is_whole)
         return peak, weight, total
+
+    def _whole_stop(self, first: Int, seen: Int) -> Int:
+        """The end of the whole tiles among the keys from `first` on of which all queries see those before `seen`."""
+        b, tile = self.frame.b, self.tile_keys
+        if not self.op.flag("causal") and is_multiple(self.keys, tile):
+            return seen
+        return b.add(first, b.mul(b.div(b.sub(seen, first), tile), tile))
+
+    def _fold_tile(
+        self, q: Expr, place: tuple[Int, Int, Int], row: Int, start: Expr, folded: "_Folded", is_whole: bool
+    ) -> None:
+        """Adds a tile of keys to what the tiles before gave."""
+        b, (batch, _, group) = self.frame.b, place
+        tall, square = frozenset((ROW,)), frozenset((ROW, COLUMN))
+        peak, weight, total = folded.peak, folded.weight, folded.total
+        scores = self._scores(q, place, row, start, is_whole)
+        new = b.let(f"tl.maximum({peak}, tl.max({scores}, 1, keep_dims=True))", tall)
+        # A row of which nothing has been seen yet must not subtract infinities.
+        finite = b.let(f'tl.where({new} == float("-inf"), 0.0, {new})', tall)
+        powers = b.let(self._power(scores, finite), square)
+        shrink = b.let(self._power(peak, finite), tall)
+        b.assign(weight, f"{weight} * {shrink} + tl.sum({powers}, 1, keep_dims=True)")
+        v = self._values((batch, group), start, is_whole)
+        b.assign(total, f"{total} * {shrink}")
+        narrow = f"{powers}.to({memory_type(self.v.dtype)})"
+        b.assign(total, f"tl.dot({narrow}, {v}, {total}{self._precision()}, out_dtype=tl.float32)")
+        b.assign(peak, new.text)
+
+    @property
+    def _unit(self) -> float:
+        """What makes powers of 2 of scores: log2(e), with the scale where scores are products as they are."""
+        return LOG2_E * (self.op.float("scale") if self._is_bare else 1.0)
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether the scores that are compared are products without their scale, which only enlarges them."""
+        return self.mask is None and not self.op.float("softcap") and self.op.float("scale") > 0
+
+    def _power(self, x: Expr, peak: Expr) -> str:
+        """The weight of a score beside that of the greatest.
+
+        Of a mask the difference is taken first: it may hold the least float, of which no multiple is a float, and rows
+        of nothing else weigh all keys alike.
+        """
+        if self.mask is None:
+            return f"tl.exp2(tl.fma({x}, {self._unit!r}, {peak} * {-self._unit!r}))"
+        return f"tl.exp2(({x} - {peak}) * {self._unit!r})"
 
     def _quotient(self, total: Expr, weight: Expr) -> Expr:
         """The weighted mean; zeros where a query sees nothing."""
@@ -129,15 +180,16 @@ class _Attention:
         row = b.add(b.mul(tile, self.tile_queries), b.lanes(ROW, self.tile_queries))
         query = b.div(row, self.heads_of_group)
         head = b.add(b.mul(group, self.heads_of_group), b.mod(row, self.heads_of_group))
-        q = self._tile(self.q, (batch, head), query, ROW, self.tile_queries, self.queries, self.padded, self.width)
+        exists = self._position_mask(query, ROW, self.tile_queries, self.queries)
+        q = self._tile(self.q, (batch, head), query, ROW, self.tile_queries, exists, self.padded, self.width)
         length = self.slices * self.tile_keys
         per_slice = frame.size(floordiv(self.keys + length - 1, length) * self.tile_keys)
         first = b.mul(part, per_slice)
         stop = b.minimum(b.add(first, per_slice), frame.size(self.keys))
-        peak, weight, total = self._fold_keys(q, (batch, head), query, (first, stop), group)
+        keys = (first, self._whole_stop(first, stop), stop)
+        peak, weight, total = self._fold_keys(q, (batch, head), query, keys, group)
         inner = b.lanes(COLUMN, self.value_padded)
-        masks = self._position_mask(query, ROW, self.tile_queries, self.queries) | self._inner_mask()
-        e = frame.evaluator({ROW: b.lanes(ROW, self.tile_queries), COLUMN: inner}, masks)
+        e = frame.evaluator({ROW: b.lanes(ROW, self.tile_queries), COLUMN: inner}, exists | self._inner_mask())
         before = b.mul(b.add(b.mul(batch, self.groups), group), frame.size(rows))
         offset = b.add(b.mul(b.add(before, row), self.slices), part)
         peaks, weights, sums = self._memory(offsets)
@@ -163,12 +215,12 @@ class _Attention:
         peak = b.let(f"tl.max({every}, 1, keep_dims=True)", tall)
         finite = b.let(f'tl.where({peak} == float("-inf"), 0.0, {peak})', tall)
         shares = of_slices.load(F32, weights, b.add(first, part))
-        weight = b.let(f"tl.sum({shares} * {self.power}({every} - {finite}), 1, keep_dims=True)", tall)
+        weight = b.let(f"tl.sum({shares} * {self._power(every, finite)}, 1, keep_dims=True)", tall)
         total = b.variable(f"tl.zeros([{tile}, {self.value_padded}], tl.float32)", square)
         with b.loop(0, self.slices, prefix="slice") as ordinal:
             e = frame.evaluator({ROW: b.lanes(ROW, tile), COLUMN: inner}, exists | self._inner_mask())
             offset = b.add(first, ordinal)
-            shrink = b.let(f"{self.power}({e.load(F32, peaks, offset)} - {finite})", tall)
+            shrink = b.let(self._power(e.load(F32, peaks, offset), finite), tall)
             values = e.load(F32, sums, b.add(b.mul(offset, self.value_width), inner))
             b.assign(total, f"{total} + {values} * {shrink}")
         batch, group, query, within = unravel(b, row, [frame.size(size) for size in sizes])
@@ -198,15 +250,14 @@ class _Attention:
         position: Int,
         dim: int,
         count: int,
-        size: Dim,
+        exists: Mapping[int, Expr],
         padded: int,
         width: int,
     ) -> Expr:
         """A tile of queries or keys, positions along `dim` and the elements of a head along the other dimension."""
         frame, b = self.frame, self.frame.b
         other = COLUMN if dim == ROW else ROW
-        inner = b.lanes(other, padded)
-        masks = self._position_mask(position, dim, count, size)
+        inner, masks = b.lanes(other, padded), dict(exists)
         if padded != width:
             masks[other] = b.compare(inner, "<", width)
         e = frame.evaluator({dim: b.lanes(dim, count), other: inner}, masks)
@@ -217,23 +268,22 @@ class _Attention:
             return {}
         return {dim: self.frame.b.compare(position, "<", self.frame.size(size))}
 
-    def _scores(self, q: Expr, outer: tuple[Int, Int, Int], row: Int, start: Expr) -> Expr:
-        """What decides the weights of one tile of keys; -inf for what is hidden."""
+    def _scores(self, q: Expr, outer: tuple[Int, Int, Int], row: Int, start: Expr, is_whole: bool) -> Expr:
+        """What decides the weights of one tile of keys; -inf for what is hidden, of which a whole tile has nothing."""
         frame, b = self.frame, self.frame.b
         batch, head, group = outer
         square = frozenset((ROW, COLUMN))
         column = b.add(start, b.lanes(COLUMN, self.tile_keys))
-        k = self._tile(self.k, (batch, group), column, COLUMN, self.tile_keys, self.keys, self.padded, self.width)
+        of_keys = {} if is_whole else self._position_mask(column, COLUMN, self.tile_keys, self.keys)
+        k = self._tile(self.k, (batch, group), column, COLUMN, self.tile_keys, of_keys, self.padded, self.width)
         zeros = f"tl.zeros([{self.tile_queries}, {self.tile_keys}], tl.float32)"
-        product = b.let(f"tl.dot({q}, {k}, {zeros}{self._precision()}, out_dtype=tl.float32)", square)
+        scores = b.let(f"tl.dot({q}, {k}, {zeros}{self._precision()}, out_dtype=tl.float32)", square)
         scale, softcap = self.op.float("scale"), self.op.float("softcap")
+        if not self._is_bare:
+            scores = b.let(f"{scores} * {scale!r}", square)
         if softcap:
-            scaled = b.let(f"{product} * {scale!r}", square)
-            scores = b.let(f"libdevice.tanh(tl.div_rn({scaled}, {softcap!r})) * {softcap * self.unit!r}", square)
-        else:
-            scores = b.let(f"{product} * {scale * self.unit!r}", square)
-        masks = self._position_mask(row, ROW, self.tile_queries, self.queries)
-        masks |= self._position_mask(column, COLUMN, self.tile_keys, self.keys)
+            scores = b.let(f"libdevice.tanh(tl.div_rn({scores}, {softcap!r})) * {softcap!r}", square)
+        masks = self._position_mask(row, ROW, self.tile_queries, self.queries) | of_keys
         if self.mask is not None:
             lanes = {ROW: b.lanes(ROW, self.tile_queries), COLUMN: b.lanes(COLUMN, self.tile_keys)}
             e = frame.evaluator(lanes, masks)
@@ -243,7 +293,7 @@ class _Attention:
             closed = f'{added} == float("-inf")'
             scores = b.let(f'tl.where({closed}, float("-inf"), {scores} + {added})', square)
         visible = masks.get(COLUMN)
-        if self.op.flag("causal"):
+        if self.op.flag("causal") and not is_whole:
             visible = b.both(visible, b.compare(column, "<=", row) if isinstance(row, Expr) else None)
         if visible is None:
             return scores
@@ -256,10 +306,11 @@ class _Attention:
             e.repeated(position, size, whole) for position, size, whole in zip(index, mask.shape, full, strict=True)
         ]
 
-    def _values(self, outer: tuple[Int, Int], start: Expr) -> Expr:
+    def _values(self, outer: tuple[Int, Int], start: Expr, is_whole: bool) -> Expr:
         b = self.frame.b
         row = b.add(start, b.lanes(ROW, self.tile_keys))
-        return self._tile(self.v, outer, row, ROW, self.tile_keys, self.keys, self.value_padded, self.value_width)
+        exists = {} if is_whole else self._position_mask(row, ROW, self.tile_keys, self.keys)
+        return self._tile(self.v, outer, row, ROW, self.tile_keys, exists, self.value_padded, self.value_width)
 
     def _write(self, result: Expr, outer: tuple[Int, Int], row: Int) -> None:
         exists = self._position_mask(row, ROW, self.tile_queries, self.queries)

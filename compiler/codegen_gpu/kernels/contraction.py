@@ -9,7 +9,7 @@ the same order.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides
+from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides, column_strides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
 from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
@@ -19,6 +19,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, is_multiple, unravel
+from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
@@ -26,11 +27,14 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.loops.views import View, row_major
-from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Tile
 from onnxc.compiler.target import Target
 
 M, N = 0, 1
 """The dimensions of a tile."""
+
+MOST_SUMS, WARP_THREADS = 128, 32
+"""Sums of a thread beside which what follows finds no registers: gelu of so many had 40 to 230 bytes of stack."""
 
 GROUP_ROWS = 8
 """Tiles of so many rows are made column by column, so that what they read is still in the cache."""
@@ -49,6 +53,27 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     )
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """Operands that are copied in whole blocks, which fill what is outside of an operand with zeros."""
+
+    descriptors: tuple[Expr, Expr]
+    sides: tuple[BlockSide, BlockSide]
+
+    def multiply(
+        self, b: SourceBuilder, starts: tuple[Int, Int], range: tuple[Int, Int], depth: int, total: Expr
+    ) -> None:
+        """Adds the products along a range of k to the sums of a tile."""
+        with b.loop(*range, depth, prefix="k") as k:
+            x, y = (
+                f"{descriptor}.load([{start}, {k}])" if side.depth_is_dense else f"{descriptor}.load([{k}, {start}])"
+                for descriptor, side, start in zip(self.descriptors, self.sides, starts, strict=True)
+            )
+            left = b.let(x if self.sides[0].depth_is_dense else f"{x}.T", frozenset((M, N)))
+            right = b.let(f"{y}.T" if self.sides[1].depth_is_dense else y, frozenset((M, N)))
+            b.assign(total, f"tl.dot({left}, {right}, {total}, out_dtype=tl.float32)")
+
+
 @dataclass
 class _Tiles:
     """One launch of tiles."""
@@ -59,36 +84,51 @@ class _Tiles:
 
     def __post_init__(self) -> None:
         self.tile, self.parts = self.schedule.tile, self.schedule.split
+        self.tiles: tuple[Dim, Dim] = (0, 0)
 
     def emit(self) -> DeviceStep:
-        """The whole kernel."""
+        """The whole kernel: a tile for each program, or one after the other."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
-        outer_sizes = [problem.sizes[letter] for letter in problem.outer]
         row_tiles = floordiv(problem.rows + tile.rows - 1, tile.rows)
         column_tiles = floordiv(problem.columns + tile.columns - 1, tile.columns)
+        self.tiles = (row_tiles, column_tiles)
+        if resident := self.schedule.resident:
+            blocks = self._blocks({})
+            with b.loop(b.program(), frame.size(row_tiles * column_tiles), resident, "tile", joined=True) as stayed:
+                self._emit_tile({}, 0, stayed, blocks)
+            return frame.step((minimum(row_tiles * column_tiles, resident),))
+        outer_sizes = [problem.sizes[letter] for letter in problem.outer]
         counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
-        *outer, part, tile_ordinal = unravel(b, b.program(), [frame.size(size) for size in counts])
-        row_tile, column_tile = tile_coordinates(b, tile_ordinal, frame.size(row_tiles), frame.size(column_tiles))
+        *outer, part, ordinal = unravel(b, b.program(), [frame.size(size) for size in counts])
+        coordinates = dict(zip(problem.outer, outer, strict=True))
+        self._emit_tile(coordinates, part, ordinal, self._blocks(coordinates) if self.schedule.block_copies else None)
+        return frame.step((product(counts),))
+
+    def _emit_tile(self, outer: Mapping[str, Int], part: Int, ordinal: Int, blocks: "_Blocks | None") -> None:
+        """One tile of the result for a place along the outer letters, or a part of its sums."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        row_tile, column_tile = tile_coordinates(b, ordinal, *(frame.size(size) for size in self.tiles))
         starts = b.mul(row_tile, tile.rows), b.mul(column_tile, tile.columns)
         row = b.add(starts[0], b.lanes(M, tile.rows))
-        column = b.add(starts[1], b.lanes(N, tile.columns))
-        masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
-        coordinates = dict(zip(problem.outer, outer, strict=True))
-        total = self._multiply(coordinates, starts, row, column, masks, part)
-        lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
-        e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
+        row_mask = self._mask(row, problem.rows, tile.rows)
+        total = self._multiply(outer, starts, (row, row_mask), part, blocks)
         m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
-        coordinates |= dict(zip(problem.m, unravel(b, row, m_sizes), strict=True)) | {problem.n: column}
+        coordinates = dict(outer) | dict(zip(problem.m, unravel(b, row, m_sizes), strict=True))
         letters = parse_equation(problem.dot.attributes["equation"])[2]
-        index = [coordinates[letter] for letter in letters]
-        if self.parts > 1:
-            shape = problem.dot.results[0].shape
-            strides = [e.size(stride) for stride in row_major(shape)]
-            offset = b.mul(part, e.size(product(shape)))
-            e.store(total, F32, frame.scratch("parts", F32), e.linear(index, strides, offset))
-        else:
-            write_result(frame, e, problem.dot, total, index)
-        return frame.step((product(counts),))
+        for start, width, sums in halves(frame, tile, starts[1], total, MOST_SUMS):
+            column = b.add(start, b.lanes(N, width))
+            masks = {M: row_mask, N: self._mask(column, problem.columns, tile.columns)}
+            lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, width)}
+            e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
+            coordinates[problem.n] = column
+            index = [coordinates[letter] for letter in letters]
+            if self.parts > 1:
+                shape = problem.dot.results[0].shape
+                strides = [e.size(stride) for stride in row_major(shape)]
+                offset = b.mul(part, e.size(product(shape)))
+                e.store(sums, F32, frame.scratch("parts", F32), e.linear(index, strides, offset))
+            else:
+                write_result(frame, e, problem.dot, sums, index)
 
     def _mask(self, position: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -99,10 +139,9 @@ class _Tiles:
         self,
         outer: Mapping[str, Int],
         starts: tuple[Int, Int],
-        row: Int,
-        column: Int,
-        masks: Mapping[int, Expr | None],
+        rows: tuple[Int, Expr | None],
         part: Int,
+        blocks: "_Blocks | None",
     ) -> Expr:
         """The sum of products along k, as f32 or i32."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
@@ -113,19 +152,18 @@ class _Tiles:
         stop = (
             frame.size(depth) if self.parts == 1 else b.minimum(b.add(first, frame.size(per_part)), frame.size(depth))
         )
-        is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
         shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
         total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
-        if self.schedule.block_copies:
-            sides = block_sides(problem, frame.target)
-            assert sides is not None, self.schedule
-            self._multiply_blocks(sides, outer, starts, (first, stop), total)
+        if blocks is not None:
+            blocks.multiply(b, starts, (first, stop), tile.depth, total)
             return total
+        (row, row_mask), column = rows, b.add(starts[1], b.lanes(N, tile.columns))
+        masks = row_mask, self._mask(column, problem.columns, tile.columns)
+        is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
         a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
+        b_strides = column_strides(problem, self.schedule.packing is not None)
         left = self._pointers(problem.a, problem.a_strides, outer, (row, problem.m), (b.add(first, a_k), problem.k))
-        right = self._pointers(
-            problem.b, problem.b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k)
-        )
+        right = self._pointers(problem.b, b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k))
         option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
         if dot.operands[0].dtype in MULTIPLIED:
             # Tensor cores of sm_90 keep about 14 bits of a sum of 8-bit floats: each tile of depth is added in f32.
@@ -135,21 +173,16 @@ class _Tiles:
             x = self._load(left, masks[M], None if inside is None else inside[0], problem.a.base.dtype)
             y = self._load(right, masks[N], None if inside is None else inside[1], problem.b.base.dtype)
             b.assign(total, f"tl.dot({x}, {y}, {total}{option}, out_dtype={type})")
-            for pointers, strides in ((left, problem.a_strides), (right, problem.b_strides)):
+            for pointers, strides in ((left, problem.a_strides), (right, b_strides)):
                 step = b.mul(frame.size(strides[problem.k[-1]]), tile.depth)
                 b.assign(pointers, f"{pointers} + {step}")
         return total
 
-    def _multiply_blocks(
-        self,
-        sides: tuple[BlockSide, BlockSide],
-        outer: Mapping[str, Int],
-        starts: tuple[Int, Int],
-        range: tuple[Int, Int],
-        total: Expr,
-    ) -> None:
-        """The same by copies of whole blocks, which fill what is outside of an operand with zeros."""
+    def _blocks(self, outer: Mapping[str, Int]) -> "_Blocks":
+        """Both operands as the copy engine is told of them, for a place along the outer letters."""
         frame, b, tile = self.frame, self.frame.b, self.tile
+        sides = block_sides(self.problem, frame.target, self.schedule.packing is not None)
+        assert sides is not None, self.schedule
         descriptors = []
         for side, count in zip(sides, (tile.rows, tile.columns), strict=True):
             terms = [b.mul(position, frame.size(side.strides[letter])) for letter, position in outer.items()]
@@ -160,14 +193,7 @@ class _Tiles:
             base = f"{frame.input(side.view.base)} + {offset}"
             text = f"tl.make_tensor_descriptor({base}, shape={shape}, strides=[{stride}, 1], block_shape={block})"
             descriptors.append(b.let(text, prefix="d"))
-        with b.loop(*range, tile.depth, prefix="k") as k:
-            x, y = (
-                f"{descriptor}.load([{start}, {k}])" if side.depth_is_dense else f"{descriptor}.load([{k}, {start}])"
-                for descriptor, side, start in zip(descriptors, sides, starts, strict=True)
-            )
-            left = b.let(x if sides[0].depth_is_dense else f"{x}.T", frozenset((M, N)))
-            right = b.let(f"{y}.T" if sides[1].depth_is_dense else y, frozenset((M, N)))
-            b.assign(total, f"tl.dot({left}, {right}, {total}, out_dtype=tl.float32)")
+        return _Blocks((descriptors[0], descriptors[1]), sides)
 
     def _pointers(
         self,
@@ -201,6 +227,19 @@ class _Tiles:
         kept = self.frame.b.both(mask, inside)
         guard = "" if kept is None else f", mask={kept}, other={0.0 if dtype in MULTIPLIED else 0}"
         return self.frame.b.let(f"tl.load({pointers}{guard})", pointers.dims)
+
+
+def halves(frame: KernelFrame, tile: Tile, start: Int, total: Expr, most: int) -> Sequence[tuple[Int, int, Expr]]:
+    """Where columns of a tile begin, how many there are, and their sums.
+
+    In two halves where a thread has `most` sums or more, so that what follows would have no registers.
+    """
+    b = frame.b
+    if tile.rows * tile.columns < most * frame.warps.count * WARP_THREADS:
+        return [(start, tile.columns, total)]
+    width, names = tile.columns // 2, (b.fresh("half"), b.fresh("half"))
+    b.line(f"{', '.join(names)} = {total}.reshape([{tile.rows}, 2, {width}]).permute(0, 2, 1).split()")
+    return [(b.add(start, width * side), width, Expr(name, total.dims)) for side, name in enumerate(names)]
 
 
 def tile_coordinates(b: SourceBuilder, ordinal: Int, row_tiles: Int, column_tiles: Int) -> tuple[Int, Int]:

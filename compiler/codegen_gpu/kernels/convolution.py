@@ -8,18 +8,20 @@ channels in each of many groups, and types that tensor cores do not multiply.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, precision_option, tile_coordinates, write_result
-from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
-from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
+from onnxc.compiler.codegen_gpu.kernels.contraction import (
+    emit_total,
+    halves,
+    precision_option,
+    tile_coordinates,
+    write_result,
+)
+from onnxc.compiler.codegen_gpu.kernels.direct_convolution import emit_direct, weight_strides
 from onnxc.compiler.codegen_gpu.source.element_types import register_type
-from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode
-from onnxc.compiler.codegen_gpu.source.scalars import emit_cast
 from onnxc.compiler.codegen_gpu.source.sliding_windows import (
     WindowAxis,
     convolution_axes,
-    for_each_tap,
     padded_axes,
     padding_of,
 )
@@ -34,13 +36,15 @@ from onnxc.compiler.ir.primitives.contractions import (
     parse_dimensions,
 )
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.layouts import Permuted
-from onnxc.compiler.planning.loops.views import View, known_view, operand_view, row_major
+from onnxc.compiler.planning.loops.views import View, known_view, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
 
 M, N = 0, 1
 """The dimensions of a tile."""
+
+MOST_SUMS = 64
+"""Sums of a thread that are written in two halves: registers suffice for two programs of 128 x 128 at once then."""
 
 PARTS, GROUPS = 1, 2
 """The axes of the grid behind that of the tiles."""
@@ -63,7 +67,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a convolution by the algorithm that its schedule names."""
     op, schedule = find_convolution(kernel.block), kernel.scheduled(ConvolutionSchedule)
     if schedule.algorithm == "direct":
-        return _emit_direct(open_kernel(kernel, target), op)
+        return emit_direct(open_kernel(kernel, target, rank=1 if schedule.tile.rows == 1 else 2), op)
     tiles = _Tiles(open_kernel(kernel, target, rank=2), _problem(kernel), schedule).emit()
     if schedule.split == 1:
         return KernelCode((tiles,), element_counts(kernel))
@@ -74,15 +78,6 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
 def find_convolution(block: Block) -> Op:
     """The convolution of a kernel block."""
     return next(op for op in block.ops if op.name == "convolution")
-
-
-def _weight_strides(kernel: Kernel, view: View) -> tuple[Dim, ...]:
-    """The strides of filters, channels and taps as the weights lie."""
-    packing = kernel.schedule.packing
-    if packing is None:
-        return view.strides
-    assert isinstance(packing.layout, Permuted), packing
-    return packing.layout.strides
 
 
 @dataclass(frozen=True)
@@ -132,7 +127,7 @@ def _problem(kernel: Kernel) -> _Problem:
     labels, shape, groups = parse_dimensions(op.text("dimensions")), op.results[0].shape, op.int("groups")
     rows = product((shape[labels.result.batch], *(shape[axis] for axis in labels.result.spatial)))
     columns = floordiv(w.shape[0], groups)
-    strides = _weight_strides(kernel, w)
+    strides = weight_strides(kernel, w)
     return _Problem(op, labels, x, w, strides, axes, groups, rows, columns, w.shape[1], fill)
 
 
@@ -156,7 +151,8 @@ class _Tiles:
         part: Int = b.program(PARTS) if self.parts > 1 else 0
         row_tile, column_tile = tile_coordinates(b, b.program(), frame.size(row_tiles), frame.size(column_tiles))
         row = b.add(b.mul(row_tile, tile.rows), b.lanes(M, tile.rows))
-        column = b.add(b.mul(column_tile, tile.columns), b.lanes(N, tile.columns))
+        first = b.mul(column_tile, tile.columns)
+        column = b.add(first, b.lanes(N, tile.columns))
         masks = {M: self._mask(row, problem.rows, tile.rows), N: self._mask(column, problem.columns, tile.columns)}
         self.masks = {dim: mask for dim, mask in masks.items() if mask is not None}
         batch, *pixel = unravel(b, row, [frame.size(size) for size in problem.pixels])
@@ -164,7 +160,7 @@ class _Tiles:
         self.firsts = [axis.first(b, position) for axis, position in zip(problem.axes, pixel, strict=True)]
         self.lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, tile.columns)}
         total = self._multiply(group, batch, column, part)
-        self._write(total, batch, pixel, column, part)
+        self._write(total, batch, pixel, group, first, part)
         return frame.step((row_tiles * column_tiles, self.parts, problem.groups))
 
     def _mask(self, position: Int, size: Dim, tile: int) -> Expr | None:
@@ -172,17 +168,23 @@ class _Tiles:
             return None
         return self.frame.b.compare(position, "<", self.frame.size(size))
 
-    def _write(self, total: Expr, batch: Int, pixel: Sequence[Int], column: Int, part: Int) -> None:
-        frame, b, op = self.frame, self.frame.b, self.problem.op
-        e = frame.evaluator(self.lanes, self.masks)
-        index = self.problem.labels.result.arranged(batch, column, pixel)
-        if self.parts == 1:
-            write_result(frame, e, op, total, index)
-            return
-        shape = op.results[0].shape
-        offset = b.mul(part, e.size(product(shape)))
-        target = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
-        e.store(total, F32, frame.scratch("parts", F32), target)
+    def _write(self, total: Expr, batch: Int, pixel: Sequence[Int], group: Int, first: Int, part: Int) -> None:
+        """The sums of a tile, or of a part of it, whose columns begin at `first` of a group."""
+        frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
+        for start, width, sums in halves(frame, tile, first, total, MOST_SUMS):
+            lanes = {M: self.lanes[M], N: b.lanes(N, width)}
+            own = b.add(start, lanes[N])
+            masks = {M: self.masks.get(M), N: self._mask(own, problem.columns, tile.columns)}
+            e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
+            column = b.add(b.mul(group, frame.size(problem.columns)), own)
+            index = problem.labels.result.arranged(batch, column, pixel)
+            if self.parts == 1:
+                write_result(frame, e, problem.op, sums, index)
+                continue
+            shape = problem.op.results[0].shape
+            offset = b.mul(part, e.size(product(shape)))
+            target = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
+            e.store(sums, F32, frame.scratch("parts", F32), target)
 
     def _multiply(self, group: Int, batch: Int, column: Int, part: Int) -> Expr:
         """The sum of products along k, as f32 or i32."""
@@ -300,57 +302,3 @@ class _Tiles:
                 pointer = b.let(f"{pointer} + {added}", dims_of(added)).text
         guard = "" if mask is None else f", mask={mask}, other={fill}"
         return b.let(f"tl.load({pointer}{guard})", frozenset((M, N)))
-
-
-def _emit_direct(frame: KernelFrame, op: Op) -> KernelCode:
-    """Each lane sums the products of one element of the result."""
-    b, (x, w), axes = frame.b, op.operands, convolution_axes(op)
-    view, groups, summed_in = operand_view(w), op.int("groups"), accumulator_of(op)
-    strides = None if view is None else _weight_strides(frame.kernel, view)
-    labels = parse_dimensions(op.text("dimensions"))
-
-    def write(e: Evaluator, position: Int) -> None:
-        index = unravel(b, position, [frame.size(size) for size in op.results[0].shape])
-        filter, batch = index[labels.result.channel], index[labels.result.batch]
-        pixel = [index[axis] for axis in labels.result.spatial]
-        per_group = frame.size(floordiv(w.shape[0], groups))
-        first_channel = b.mul(b.div(filter, per_group) if groups > 1 else 0, frame.size(w.shape[1]))
-        firsts = [axis.first(b, position) for axis, position in zip(axes, pixel, strict=True)]
-        zero = e.spread(0, frozenset(e.lanes))
-        total = b.variable(f"{zero} * tl.full([], 0, {register_type(summed_in)})", frozenset(e.lanes))
-
-        def visit(taps: Sequence[Int]) -> None:
-            elements: list[Int] = []
-            inside: Expr | None = None
-            for axis, first, tap in zip(axes, firsts, taps, strict=True):
-                element, exists = axis.element(b, b.add(first, axis.ahead(b, tap)))
-                elements.append(element)
-                inside = b.both(inside, exists)
-
-            def channel(ordinal: Int) -> None:
-                read = labels.x.arranged(batch, b.add(first_channel, ordinal), elements)
-                own = Evaluator(b, e.pointers, e.reports, e.lanes, e.masks)
-                a = own.wanted(inside).value(x, read)
-                if inside is not None and operand_view(x) is None:
-                    a = b.let(f"tl.where({inside}, {a}, 0)", dims_of(inside, a))
-                if view is None or strides is None:
-                    c = own.value(w, [filter, ordinal, *taps])
-                else:
-                    moved = View(view.base, view.shape, view.offset, strides)
-                    c = own.load_view(moved, [filter, ordinal, *taps])
-                factors = emit_cast(a, x.dtype, summed_in, b), emit_cast(c, w.dtype, summed_in, b)
-                b.assign(total, f"{total} + {factors[0]} * {factors[1]}")
-
-            if w.shape[1] == 1:
-                channel(0)
-            else:
-                with b.loop(0, frame.size(w.shape[1]), prefix="channel") as ordinal:
-                    channel(ordinal)
-
-        for_each_tap(b, [axis.taps for axis in axes], visit)
-        result = op.results[0]
-        e.bound[result] = emit_cast(total, summed_in, result.dtype, b)
-        root = frame.root
-        e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset_in_result(e, root, index))
-
-    return frame.flat(product(op.results[0].shape), write, frame.kernel.scheduled(ConvolutionSchedule).tile.columns)

@@ -17,7 +17,7 @@ from onnxc.compiler.target import Target
 LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64
 """The first cards that have the engine; tiles of fewer rows are not worth describing an operand."""
 
-_ALIGNED_BYTES = 16
+ALIGNED_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,22 @@ class BlockSide:
     strides: Mapping[str, Dim]
 
 
-def block_sides(problem: Problem, target: Target) -> tuple[BlockSide, BlockSide] | None:
-    """Both operands as the engine reads them, or None where it cannot."""
+def column_strides(problem: Problem, is_packed: bool) -> Mapping[str, Dim]:
+    """The strides of columns, which lie one after the other along k where they are packed."""
+    if not is_packed:
+        return problem.b_strides
+    return {**problem.b_strides, problem.n: problem.depth, **dict.fromkeys(problem.k, 1)}
+
+
+def block_sides(problem: Problem, target: Target, is_packed: bool) -> tuple[BlockSide, BlockSide] | None:
+    """Both operands as the engine reads them, or None where it cannot; columns may be packed along k."""
     types = {operand.dtype for operand in problem.dot.operands}
     if card_of(target).architecture < LEAST_ARCHITECTURE or not types <= {F16, BF16}:
         return None
     if not problem.m or problem.gathers:
         return None
     left = _side(problem, problem.a, problem.a_strides, problem.m, problem.rows)
-    right = _side(problem, problem.b, problem.b_strides, (problem.n,), problem.columns)
+    right = _side(problem, problem.b, column_strides(problem, is_packed), (problem.n,), problem.columns)
     return None if left is None or right is None else (left, right)
 
 
@@ -55,6 +62,6 @@ def _side(
         return None
     stride = own if depth == 1 else depth
     outer = {letter: strides[letter] for letter in problem.outer}
-    steps = _ALIGNED_BYTES // problem.dot.operands[0].dtype.itemsize
+    steps = ALIGNED_BYTES // problem.dot.operands[0].dtype.itemsize
     aligned = all(is_multiple(dim, steps) for dim in (stride, view.offset, *outer.values()))
     return BlockSide(view, size, stride, depth == 1, outer) if aligned and stride != 0 else None

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxc.compiler.codegen_gpu.schedules.block_copies import LEAST_COPIED_ROWS, block_sides
+from onnxc.compiler.codegen_gpu.schedules.block_copies import ALIGNED_BYTES, LEAST_COPIED_ROWS, block_sides
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, accumulator_of, flat_tile, joining_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
+    WARP_GROUP_ROWS,
+    WARP_GROUPS_FROM,
     Products,
     arithmetic_of,
     multiplies,
@@ -19,13 +21,14 @@ from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     tile_problem,
     typical_size,
 )
-from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
+from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple, power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.matrix_products import Problem
-from onnxc.compiler.planning.schedules import ContractionSchedule, Tile, Warps
+from onnxc.compiler.planning.schedules import ContractionSchedule, Packing, Tile, Warps
 from onnxc.compiler.target import Target
 
 __all__ = ["contraction_candidates", "contraction_cost", "contraction_measures", "contraction_sweep"]
@@ -39,7 +42,7 @@ FEW_ROWS = 16
 MANY_ROWS = 64
 """From so many rows on a tile of the fewest rows is never right: others are multiplied by whole groups of warps."""
 
-MOST_RANGES = 9
+MOST_RANGES = 10
 """In so many ranges of rows 12 products of usual sizes stay within 1.15 of the best tile, in every element type; most
 have 5 or fewer (tests/codegen_gpu/schedules/test_regret.py)."""
 
@@ -51,10 +54,18 @@ _SIDES = (16, 32, 64, 128, 256)
 # What a thread can hold of the sums: operands in three parts need registers too.
 _SUMS_PER_THREAD = {F32: 64, F16: 128, BF16: 128, I8: 128, F8E4M3FN: 128, F8E5M2: 128}
 
+# Larger tiles have 8 warps, groups of which share no rows of f32. Two programs of 4 run on a multiprocessor: one
+# multiplies while the other one stores.
+_FOUR_WARPS = {F32: 64 * 64, **dict.fromkeys((I8, F8E4M3FN, F8E5M2), 64 * 128), **dict.fromkeys((F16, BF16), 128 * 128)}
+
 # What is loaded at once along k: rows of 128 bytes, or of 256 where little else is loaded.
 _DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32,), **dict.fromkeys((F16, BF16, I8, F8E4M3FN, F8E5M2), (64, 128))}
 
 _PIPELINE_STAGES = (4, 3, 2)
+
+RESIDENT_TILE = 128 * 128
+"""The elements of tiles whose programs stay, two on a multiprocessor: [4096, 768] by [768, 2304] of bf16 took 34 us on
+an H200 with a program for each, 28 with 264 that stay, and 32 with 132 that make tiles of twice the size."""
 
 _DESCRIPTOR_BYTES = 128
 """What the copy engine is told of an operand, in memory of each program's own."""
@@ -96,14 +107,20 @@ def contraction_candidates(
         return (_general(problem, reason),)
     dtype, model = gemm.dot.operands[0].dtype, cost_model(target)
     arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else gemm.dot.dtype(), f32_operands)
-    has_sides = block_sides(gemm, target) is not None
+    packing = _packing(problem, gemm)
+    has_sides = block_sides(gemm, target, packing is not None) is not None
     sizes = [case.sizes[name] for name in ("rows", "columns", "depth")]
     if case.sweep is not None and case.sweep.measure == "rows":
         sizes[0] = case.sweep.samples[-1]
     candidates = []
-    for tile, warps in _tiles(dtype, sizes, model):
+    stored = max(value.dtype.itemsize for value in problem.block.results) if has_sides and not gemm.outer else 0
+    for tile, warps in _tiles(dtype, sizes, stored, model):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
             copied = has_sides and tile.rows >= LEAST_COPIED_ROWS
+            resident = _resident(gemm, tile, model) if copied and split == 1 else 0
+            if resident and tile.rows * tile.columns != _resident_tile(stored):
+                continue
+            programs = _programs(gemm, tile, split)
             candidates.append(
                 ContractionSchedule(
                     algorithm="tiles",
@@ -112,10 +129,12 @@ def contraction_candidates(
                     workers=warps,
                     split=split,
                     block_copies=copied,
+                    packing=packing,
                     joining=joining_of(product(gemm.dot.results[0].shape)) if split > 1 else None,
                     shared_bytes=_parts_bytes(gemm, case, split),
                     program_bytes=2 * _DESCRIPTOR_BYTES if copied else 0,
-                    programs=_programs(gemm, tile, split) if copied else 0,
+                    programs=0 if not copied else minimum(programs, resident) if resident else programs,
+                    resident=resident,
                 )
             )
     return candidates
@@ -136,12 +155,32 @@ def contraction_sweep(problem: KernelProblem, schedule: ContractionSchedule, cas
 def _seconds(
     problem: KernelProblem, schedule: ContractionSchedule, sizes: Mapping[str, Amount], target: Target
 ) -> Amount:
-    """The seconds for sizes; many rows are not for the smallest tiles."""
-    dtype = next(op for op in problem.block.ops if op.name == "dot").operands[0].dtype
+    """The seconds for sizes; many rows are not for the smallest tiles, nor are tiles shared that fill the card."""
+    gemm = tile_problem(problem.block)
+    assert gemm is not None, problem
     assert isinstance(schedule.workers, Warps), schedule
-    tile, products = schedule.tile, _products(dtype, sizes)
+    is_turned = schedule.packing is None and gemm.b_stride(gemm.k) != 1
+    tile, products = schedule.tile, _products(gemm.dot.operands[0].dtype, sizes, is_turned)
     seconds = product_seconds(products, tile, schedule.workers, schedule.split, schedule.arithmetic, cost_model(target))
-    return np.where((tile.rows <= LEAST_ROWS) & (products.rows >= MANY_ROWS), np.inf, seconds)
+    is_filled = products.programs(tile, 1) >= 2 * cost_model(target).card.sms
+    is_poor = (tile.rows <= LEAST_ROWS) & (products.rows >= MANY_ROWS) | is_filled & (schedule.split > 1)
+    return np.where(is_poor, np.inf, seconds)
+
+
+def _packing(problem: KernelProblem, gemm: Problem) -> Packing | None:
+    """Constant columns one after the other along k, as tensor cores read all but 16-bit numbers.
+
+    Others are turned in shared memory, which takes longer than the product. 16-bit ones where lines of columns do not
+    begin at multiples of 16 bytes, so that neither blocks nor vectors are copied.
+    """
+    base, depth, columns = gemm.b.base, gemm.depth, gemm.columns
+    uses = [operand for op in problem.block.ops for operand in op.operands].count(base)
+    parameter = problem.block.parameters.index(base)
+    is_turned = (gemm.b_strides[gemm.n], gemm.b_stride(gemm.k)) == (1, columns)
+    is_narrow = base.dtype in (F16, BF16) and is_multiple(columns, ALIGNED_BYTES // base.dtype.itemsize)
+    if is_narrow or base.shape != (depth, columns) or not is_turned or uses != 1:
+        return None
+    return Packing(parameter, Permuted((1, 0), known_sizes(base.shape))) if problem.is_constant(parameter) else None
 
 
 def _no_tiles(gemm: Problem | None, target: Target) -> str:
@@ -164,10 +203,11 @@ def _general(problem: KernelProblem, why: str) -> ContractionSchedule:
     )
 
 
-def _products(dtype: DType, sizes: Mapping[str, Amount]) -> Products:
+def _products(dtype: DType, sizes: Mapping[str, Amount], is_turned: bool) -> Products:
     batch, m = (np.maximum(1, sizes[name]) for name in ("batch", "rows"))
     n, k = (max(1, int(sizes[name])) for name in ("columns", "depth"))
-    return Products(batch, m, n, 1, k, batch * (m * k + k * n) * dtype.itemsize, dtype)
+    operand_bytes = batch * (m * k + k * n) * dtype.itemsize
+    return Products(batch, m, n, 1, k, operand_bytes, dtype, is_turned and dtype == F32)
 
 
 def _parts_bytes(gemm: Problem, case: Case, split: int) -> Dim:
@@ -188,18 +228,36 @@ def _programs(gemm: Problem, tile: Tile, split: int) -> Dim:
     return product(gemm.sizes[letter] for letter in gemm.outer) * split * row_tiles * column_tiles
 
 
-def _tiles(dtype: DType, sizes: Sequence[int], model: CostModel) -> Iterator[tuple[Tile, Warps]]:
-    """What fits registers and shared memory, and is not much wider than a product of these rows, columns and depth."""
+def _resident_tile(stored: int) -> int:
+    """The elements of tiles whose programs stay: of wider results two programs would have no shared memory at once."""
+    return RESIDENT_TILE if stored <= 2 else 2 * RESIDENT_TILE
+
+
+def _resident(gemm: Problem, tile: Tile, model: CostModel) -> int:
+    """The programs that run at once of large tiles; each describes its blocks once, and loads while it stores."""
+    is_large = tile.rows * tile.columns >= RESIDENT_TILE and not gemm.outer
+    return model.card.sms * _at_once(model, tile.rows * tile.columns) if is_large else 0
+
+
+def _tiles(dtype: DType, sizes: Sequence[int], stored: int, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
+    """What fits registers and shared memory, and is not much wider than a product of these rows, columns and depth.
+
+    stored: bytes of an element of the result where programs of large tiles stay; they store half a tile at a time.
+    """
     item, (*sides, length) = dtype.itemsize, (max(1, size) for size in sizes)
     widest = max(16, power_of_two(sides[0])), max(16, power_of_two(sides[1]))
     depths, longest = _DEPTHS[dtype], max(32 if item == 1 else 16, power_of_two(length))
     for rows in (side for side in _SIDES if side <= widest[0]):
         for columns in (side for side in _SIDES if side <= widest[1]):
-            warps = 8 if rows * columns > 64 * 128 else 4
+            is_of_one_group = dtype == F32 and rows <= WARP_GROUP_ROWS and model.card.architecture >= WARP_GROUPS_FROM
+            warps = 8 if rows * columns > _FOUR_WARPS[dtype] and not is_of_one_group else 4
             if rows * columns > _SUMS_PER_THREAD[dtype] * warps * 32:
                 continue
             for depth in dict.fromkeys(min(size, longest) for size in depths if size <= _deepest(rows)):
                 room = _shared(model, rows * columns)
+                if rows * columns >= RESIDENT_TILE:
+                    # Half a tile goes through shared memory to be stored, of groups of 4 warps each a half of that.
+                    room -= stored * rows * columns // (16 // warps)
                 stages = next((s for s in _PIPELINE_STAGES if s * (rows + columns) * depth * item <= room), 0)
                 if stages:
                     yield Tile(rows, columns, depth), Warps(warps, stages)
@@ -214,6 +272,9 @@ def _shared(model: CostModel, sums: int) -> int:
 
     All of it where one program has so many sums that its registers leave none for another.
     """
-    card = model.card
-    programs = 1 if sums >= card.registers_per_sm // 2 else 2
-    return card.shared_bytes_per_sm // programs - card.reserved_shared_bytes
+    return model.card.shared_bytes_per_sm // _at_once(model, sums) - model.card.reserved_shared_bytes
+
+
+def _at_once(model: CostModel, sums: int) -> int:
+    """How many programs with so many sums are to run on a multiprocessor."""
+    return 1 if sums >= model.card.registers_per_sm // 2 else 2

@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import WINDOW_BLOCK, accumulator_of, flat_tile, joining_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
+    WARP_GROUP_ROWS,
     Products,
     arithmetic_of,
     product_seconds,
@@ -18,6 +19,7 @@ from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
 )
 from onnxc.compiler.codegen_gpu.source.sliding_windows import padding_of
 from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, I8, I32, DType
 from onnxc.compiler.ir.module import Op
@@ -48,11 +50,18 @@ SIDES = (16, 32, 64, 128)
 
 _DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32, 16), F16: (64, 32, 16), BF16: (64, 32, 16), I8: (64, 32)}
 
-LARGEST_TILE, LARGEST_F32_TILE, LARGEST_FLAT_TILE = 128 * 128, 128 * 64, 64 * 64
+LARGEST_TILE, LARGEST_F32_TILE, LARGEST_FLAT_TILE = 128 * 128, 128 * 64, 128 * 64
 """Elements of a tile for which registers suffice: f32 operands are split into parts there, and gathered ones wait."""
 
 LEAST_CHANNELS = 16
 """Below so many channels per group k runs over taps and channels together, as one axis."""
+
+DIRECT_ELEMENTS, DIRECT_CHANNELS, MOST_FILLED = 1024, (8, 16, 32, 64, 128), 1.07
+"""Elements of a tile whose lanes sum their own windows, how many of them may be channels, and how many more of these
+than there are: 8 elements of each thread are 16 bytes of 16-bit numbers."""
+
+STRIP, MOST_STRIP_TAPS, FEWEST_STRIPS = 4, 9, 1 << 15
+"""The neighbouring results of a lane, up to how many taps along them, and from how many strips of an image on."""
 
 STAGE_BYTES = ((8 << 10, 5), (16 << 10, 4))
 """Up to so many bytes of 16-bit numbers in a stage there are so many stages; else, and where f32 waits for tensor
@@ -146,16 +155,42 @@ def _no_tiles(op: Op) -> str:
 
 
 def _direct(problem: KernelProblem, op: Op, why: str) -> ConvolutionSchedule:
-    block, warps = flat_tile(product(op.results[0].shape), WINDOW_BLOCK)
+    tile, warps = _direct_tile(op)
     sums = accumulator_of(op)
+    strip = _strip(op) if tile.rows > 1 else 1
     return ConvolutionSchedule(
         algorithm="direct",
-        tile=Tile(1, block),
+        tile=tile,
         arithmetic=arithmetic_of(sums, sums, "f32"),
         workers=warps,
+        unit=Tile(1, strip) if strip > 1 else None,
         packing=_packing(problem, op, along_k=False),
         why=why,
     )
+
+
+def _direct_tile(op: Op) -> tuple[Tile, Warps]:
+    """Pixels by channels where these lie last, so that a thread finds its pixel once; else elements in order."""
+    shape, labels = op.results[0].shape, parse_dimensions(op.text("dimensions"))
+    channels = shape[labels.result.channel]
+    if not isinstance(channels, int) or {labels.x.channel, labels.result.channel} != {len(shape) - 1}:
+        block, warps = flat_tile(product(shape), WINDOW_BLOCK)
+        return Tile(1, block), warps
+    # The widest of those of which the last one is not much emptier than that of the narrowest.
+    filled = {width: -(-channels // width) * width for width in DIRECT_CHANNELS}
+    columns = max(width for width in filled if filled[width] <= MOST_FILLED * min(filled.values()))
+    return Tile(DIRECT_ELEMENTS // columns, columns), Warps(4)
+
+
+def _strip(op: Op) -> int:
+    """The neighbouring results of a lane, of maps that are large enough to fill a card with such lanes."""
+    labels, w = parse_dimensions(op.text("dimensions")), op.operands[1]
+    along, shape = w.shape[labels.w.spatial[-1]], op.results[0].shape
+    image = [shape[axis] for axis in labels.result.spatial]
+    lanes = evaluate(product((*image, shape[labels.result.channel])), dict.fromkeys(symbols_of(product(image)), 1 << 6))
+    is_plain = accumulator_of(op) == F32 and op.ints("input_dilations")[-1] == 1 and w.shape[1] == 1
+    is_short = isinstance(along, int) and 1 < along <= MOST_STRIP_TAPS and op.int("groups") == w.shape[0]
+    return STRIP if is_plain and is_short and lanes >= STRIP * FEWEST_STRIPS else 1
 
 
 def _packing(problem: KernelProblem, op: Op, *, along_k: bool) -> Packing | None:
@@ -208,7 +243,10 @@ def _tiles(products: Products, most_rows: int, is_flat: bool) -> Iterator[tuple[
             for depth in _depths(products):
                 stage = (rows + columns) * depth * dtype.itemsize
                 stages = next((count for most, count in STAGE_BYTES if stage <= most and dtype != F32), 3)
-                yield Tile(rows, columns, depth), Warps(8 if size == largest > LARGEST_FLAT_TILE else 4, stages)
+                is_wide = size == largest and not is_flat and (rows > WARP_GROUP_ROWS or dtype != F32)
+                # Where nothing is summed in turn, several programs are to run at once: some load while others store.
+                if not (is_wide and dtype != F32 and products.iterations(depth) == 1):
+                    yield Tile(rows, columns, depth), Warps(8 if is_wide else 4, stages)
 
 
 def _depths(products: Products) -> Iterator[int]:

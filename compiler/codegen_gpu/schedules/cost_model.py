@@ -33,7 +33,8 @@ class Calibration:
     step_seconds: from a load out of device memory to its data, with the synchronisation of a pipeline. l2_ratio: the
     bandwidth of the L2 cache against that of device memory. iteration_bytes: what could be loaded while an iteration of
     the pipeline of a product is synchronised. narrow_share: the share of `peak` that tiles of fewer than 64 rows reach,
-    which single warps multiply.
+    which single warps multiply. split_share: the share of `peak` that f32 reaches in three products, whose parts are
+    taken in registers.
     """
 
     measured_on: str
@@ -46,6 +47,7 @@ class Calibration:
     l2_ratio: float
     iteration_bytes: float
     narrow_share: float
+    split_share: float
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from onnxc.compiler.target import Target
 __all__ = [
     "TILED_DTYPES",
     "UNITS",
+    "WARP_GROUPS_FROM",
     "WARP_GROUP_ROWS",
     "Products",
     "arithmetic_of",
@@ -55,8 +56,18 @@ MOST_SAMPLED, MOST_SAMPLED_TIMES = 1 << 17, 1 << 7
 GATHERED_BELOW = 256
 """So many rows in one stride fill tiles of their own, which block copies read; fewer are gathered with the others."""
 
-WARP_GROUP_ROWS = 64
-"""Tiles of fewer rows are multiplied by single warps."""
+SPLITTING_OPERATIONS = 2.5e5
+"""What tensor cores could do while an iteration takes the parts of f32: 80 ns on an H200, of tiles of 64 x 32 to
+128 x 128."""
+
+TURNING_SECONDS = 1.1e-10
+"""What an iteration takes longer where it turns columns of f32 in shared memory, times the square of their number.
+
+Measured on an H200: 0.1 us for 32 columns, 0.45 for 64, 2.1 for 128, whatever the rows.
+"""
+
+WARP_GROUP_ROWS, WARP_GROUPS_FROM = 64, 90
+"""Tiles of fewer rows are multiplied by single warps, and all of them by cards of earlier architectures."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,7 @@ class Products:
     """`batch` products of [rows, k] by [k, columns]; k is `segments` of `depth`, and no iteration is in two of them.
 
     operand_bytes: of both operands of all products, each element once. batch and rows may be arrays, for several calls.
+    is_turned: whether columns of f32 lie beside one another, where groups of warps want each along k.
     """
 
     batch: Amount
@@ -73,6 +85,7 @@ class Products:
     depth: int
     operand_bytes: Amount
     dtype: DType
+    is_turned: bool = False
 
     def programs(self, tile: Tile, split: int) -> Amount:
         """How many programs make tiles of the result, so many sharing each."""
@@ -127,6 +140,9 @@ def product_seconds(
 ) -> Amount:
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
     total = model.estimate(_work(products, tile, warps, split, arithmetic, model.calibration)).seconds
+    if products.is_turned and tile.rows >= WARP_GROUP_ROWS:
+        steps = -(-products.iterations(tile.depth) // split)
+        total = total + TURNING_SECONDS * tile.columns**2 * steps * products.programs(tile, split) / model.card.sms
     if split > 1:
         total = total + joining_seconds(products.batch * products.rows * products.columns, split, model)
     return total
@@ -147,7 +163,7 @@ def _work(
     steps = -(-products.iterations(tile.depth) // split)
     operations = 2.0 * programs * steps * tile.rows * tile.columns * tile.depth
     if arithmetic.operands == "tf32x3":
-        operations *= 3
+        operations = operations * 3 / calibration.split_share + SPLITTING_OPERATIONS * programs * steps
     if tile.rows < WARP_GROUP_ROWS:
         operations /= calibration.narrow_share
     # Small tiles load more than tensor cores can multiply meanwhile.

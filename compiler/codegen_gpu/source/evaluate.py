@@ -7,6 +7,7 @@ A load is masked along just the tile dimensions that its address varies along.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from onnxc.compiler.codegen_gpu.source.composites import emit_composite
 from onnxc.compiler.codegen_gpu.source.random_words import random_word
 from onnxc.compiler.codegen_gpu.source.scalars import emit_cast, emit_pointwise, from_memory, literal, to_memory
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
@@ -133,6 +134,10 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
     def unlinear(self, offset: Int, shape: Sequence[Dim]) -> Sequence[Int]:
         """The position along each axis of a dense box, from the linear place."""
         return unravel(self.b, offset, [self.size(size) for size in shape])
+
+    def gelu(self, op: Op, index: tuple[Int, ...]) -> Expr:
+        """A composite that a kernel has kept."""
+        return emit_composite(op, self.value(op.operands[0], index), self.b)
 
     # Movements and generators, each the method of an op of its name
 

@@ -143,15 +143,19 @@ class SourceBuilder:
         self._indent -= 1
 
     @contextmanager
-    def loop(self, start: Int, stop: Int, step: Int = 1, prefix: str = "i", stages: int = 0) -> Iterator[Expr]:
+    def loop(
+        self, start: Int, stop: Int, step: Int = 1, prefix: str = "i", stages: int = 0, joined: bool = False
+    ) -> Iterator[Expr]:
         """The statements for a counter from `start` to below `stop`, a tensor for the interpreter too.
 
-        stages: of a pipeline of all loads; 0 for one of the loads that tensor cores multiply alone.
+        stages: of a pipeline of all loads; 0 for one of the loads that tensor cores multiply alone. joined: whether the
+        loop in this one goes on from round to round, so that its loads begin while what follows it is still computed.
         """
         name = self.fresh(prefix)
         self._variables.add(name)
         bounds = f"{start}, {stop}, {step}"
-        counted = f"tl.range({bounds}, num_stages={stages})" if stages else f"range({bounds})"
+        options = [f"num_stages={stages}"] * bool(stages) + ["flatten=True"] * joined
+        counted = f"tl.range({', '.join((bounds, *options))})" if options else f"range({bounds})"
         with self.block(f"for {name} in {counted}"):
             yield self.variable(f"{name} + tl.full([], 0, tl.int32)", prefix=prefix)
 

@@ -47,15 +47,15 @@ def test_what_has_no_stack_is_compiled_once() -> None:
     fitted = fit_registers(plan, SM_90, compiler)
     assert fitted.plan.kernels == plan.kernels
     assert len(compiler.asked) == len(fitted.kernels) == len(fitted.codes) == 1
-    assert _schedule(fitted).tile == Tile(128, 256, 64)
+    assert _schedule(fitted).tile == Tile(128, 128, 64)
 
 
 def test_the_next_without_stack_is_taken_and_says_why() -> None:
     compiler = _Compiler(504, 0)
     fitted = fit_registers(_plan(), SM_90, compiler)
     schedule = _schedule(fitted)
-    assert schedule.tile.rows * schedule.tile.columns < 128 * 256
-    assert "128 x 256 x 64, 8 warps, 4 stages has 504 bytes of stack" in schedule.why
+    assert schedule.tile.rows * schedule.tile.columns < 128 * 128
+    assert "128 x 128 x 64, 4 warps, 3 stages has 504 bytes of stack" in schedule.why
     assert list(fitted.kernels) == compiler.asked[1:]
     assert fitted.codes[0].steps[0].source == compiler.asked[1]
 

@@ -37,6 +37,14 @@ def test_types_and_softcap(dtype: DType) -> None:
     device.check(*(sample(dtype, 1, 2, 9, 32, seed=seed) for seed in range(3)), bound=8 * precision(dtype))
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 3.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_scales(scale: float, causal: bool) -> None:
+    """Keys of a whole tile and of a part of one, all alike where the scale is 0."""
+    device = _device(["f32[1, 2, 70, 16]"] * 3, scale, causal)
+    device.check(*(sample(F32, 1, 2, 70, 16, seed=seed) for seed in range(3)), bound=2e-5)
+
+
 @pytest.mark.parametrize("shape", ["2, 4, 5, 7", "1, 1, 5, 7", "2, 1, 1, 7", "1, 4, 1, 7", "B, 1, S, T"])
 def test_masks(shape: str) -> None:
     device = _device(["f32[B, 4, S, 16]", "f32[B, 2, T, 16]", "f32[B, 2, T, 16]", f"f32[{shape}]"])

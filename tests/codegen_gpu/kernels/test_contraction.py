@@ -8,6 +8,7 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Tile, Warps
 from tests.codegen_gpu.support import SM_80, Device, make, precision, sample
 
 EQUATIONS = ["mk,kn->mn", "mk,nk->mn", "km,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn", "bhqd,bhkd->bhqk"]
@@ -131,6 +132,67 @@ def test_blocks_are_copied_where_the_card_can(equation: str, types: list[str]) -
     device.check(*(sample(BF16, *shape, seed=seed) for seed, shape in enumerate(shapes)), bound=2e-2)
     older = Device(make(types, lambda ir, a, b: ir.dot(a, b, equation)), SM_80)
     assert not any("make_tensor_descriptor" in text for text in older.sources())
+
+
+@pytest.mark.parametrize("tile", [Tile(128, 128, 64), Tile(128, 256, 64)], ids=str)
+@pytest.mark.parametrize("resident", [1, 2])
+def test_programs_that_stay_make_one_tile_after_the_other(tile: Tile, resident: int) -> None:
+    """Results in rows of another shape, columns that fill no tile, and more tiles than programs."""
+
+    def build(ir: Builder, x: Value, w: Value, bias: Value) -> Value:
+        return ir.gelu(ir.add(ir.dot(x, w, "bmk,nk->bmn"), bias))
+
+    schedule = ContractionSchedule(
+        algorithm="tiles", tile=tile, arithmetic=Arithmetic("bf16", F32), workers=Warps(tile.columns // 32, 3),
+        block_copies=True, resident=resident, program_bytes=256, programs=resident,
+    )  # fmt: skip
+    module = make(["bf16[2, 77, 72]", "bf16[328, 72]", "bf16[328]"], build)
+    device = Device(module, schedule=schedule)
+    (step,) = device.code(0).steps
+    assert product(step.grid) == resident
+    device.check(*(sample(BF16, *shape) for shape in ((2, 77, 72), (328, 72), (328,))), bound=2e-2)
+
+
+def test_large_tiles_are_of_programs_that_stay() -> None:
+    device = Device(make(["bf16[8192, 768]", "bf16[768, 3072]"], lambda ir, a, b: ir.dot(a, b, "mk,kn->mn")))
+    schedule = device.plan.kernels[0].scheduled(ContractionSchedule)
+    assert 0 < schedule.resident == evaluate(product(device.code(0).steps[0].grid), {}) <= 2 * 132
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "is_packed"), [(F32, 32, True), (I8, 32, True), (BF16, 33, True), (BF16, 32, False)]
+)
+def test_constant_columns_lie_along_k_where_they_are_read_so(dtype: DType, columns: int, is_packed: bool) -> None:
+    sums, w = I32 if dtype == I8 else dtype, sample(dtype, 64, columns)
+    device = Device(
+        make([f"{dtype}[M, 64]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn", sums)),
+    )
+    assert {kernel.schedule.packing is not None for kernel in device.plan.kernels} == {is_packed}
+    for rows in (1, 40, 130):
+        device.check(sample(dtype, rows, 64), bound=4 * precision(dtype) if dtype != I8 else 0)
+
+
+def test_columns_of_16_bits_that_are_packed_are_copied_in_blocks() -> None:
+    w = sample(BF16, 64, 1001)
+    device = Device(make(["bf16[4096, 64]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")))
+    assert any("make_tensor_descriptor" in text for text in device.sources())
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+def test_gelu_of_any_number(dtype: DType, approximate: str) -> None:
+    """Of sums that are what is added to a product of zeros: NaN, infinities, what is near 0 and far from it."""
+    odd = np.array([0, -0.0, 1e-6, -1e-6, 0.5, -0.5, 1, -1, 3, -3, 5, -5, 9, 40, -40, np.nan])
+    added = np.concatenate([odd, np.linspace(-12, 12, 112)]).astype(dtype.numpy)
+    module = make(
+        [f"{dtype}[4, 16]", f"{dtype}[16, 128]", f"{dtype}[128]"],
+        lambda ir, x, w, bias: ir.gelu(ir.add(ir.dot(x, w, "mk,kn->mn"), bias), approximate),
+    )
+    zeros = np.zeros((4, 16), dtype.numpy), np.zeros((16, 128), dtype.numpy)
+    Device(module).check(*zeros, added, bound={F32: 4e-7}.get(dtype, precision(dtype)))
+    # Infinities by themselves: nothing is near to them.
+    for infinite in (np.inf, -np.inf):
+        Device(module).check(*zeros, np.full(128, infinite, dtype.numpy))
 
 
 @pytest.mark.parametrize("types", [["bf16[M, 71]", "bf16[71, 2048]"], ["f32[M, 72]", "f32[72, 2048]"]])

@@ -9,13 +9,14 @@ import pytest
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
 from onnxc.compiler.codegen_gpu.compile.cubin import instruction_counts
 from onnxc.compiler.codegen_gpu.plan_target import is_native
+from onnxc.compiler.codegen_gpu.schedules import convolutions
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Tile, Warps
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, precision
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
@@ -82,6 +83,41 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, last: b
         device.check(
             _whole(F32, *sizes_of(x_type.known_shape, values)), _whole(F32, *sizes_of(made.shape, values), seed=3)
         )
+
+
+def test_results_of_many_sums_are_written_in_halves() -> None:
+    """Pixels and filters that fill no tile, and groups."""
+    case = Convolution("tiles", (1, 64, 12, 13), (272, 32, 3, 3), ONES, ONES, ONES, ONES, 2)
+    w, x_type = _whole(BF16, *case.w, seed=1), TensorType(BF16, case.shape(True))
+    schedule = ConvolutionSchedule(
+        algorithm="tiles", tile=Tile(128, 128, 32), arithmetic=Arithmetic("bf16", F32), workers=Warps(8, 3)
+    )
+    module = make([x_type], lambda ir, x: ir.max(case.build(ir, x, ir.constant(w), True), 0.25))
+    device = Device(module, schedule=schedule)
+    assert any(".split()" in text for text in device.sources())
+    device.check(_whole(BF16, *sizes_of(x_type.known_shape, {})), bound=precision(BF16))
+
+
+STRIPS = [
+    Convolution("direct", (N, 16, 5, 7), (16, 1, 3, 3), ONES, ONES, ONES, ONES, 16),
+    Convolution("direct", (N, 24, 6, 9), (24, 1, 3, 5), TWOS, (0, 1), (1, 2), ONES, 24),
+    Convolution("direct", (N, 8, 9, 12), (8, 1, 3, 3), ONES, (2, 2), (2, 2), TWOS, 8),
+    Convolution("direct", (N, 40, 7, 8), (40, 1, 7, 7), ONES, (3, 3), (3, 3), ONES, 40),
+    Convolution("direct", (N, 10, 11), (10, 1, 3), ONES[:1], ONES[:1], ONES[:1], ONES[:1], 10),
+    Convolution("direct", (N, 8, H, W), (8, 1, 3, 3), (2, 1), ONES, ONES, ONES, 8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STRIPS, ids=str)
+def test_a_lane_sums_a_strip_of_neighbours(case: Convolution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolutions, "FEWEST_STRIPS", 0)
+    w, x_type = _whole(F32, *case.w, seed=1), TensorType(F32, case.shape(True))
+    device = Device(make([x_type], lambda ir, x: ir.max(case.build(ir, x, ir.constant(w), True), 0.25)))
+    (kernel,) = device.plan.kernels
+    assert kernel.scheduled(ConvolutionSchedule).unit == Tile(1, convolutions.STRIP)
+    symbols = {name for dim in case.x for name in symbols_of(dim)}
+    for values in PLACES if len(symbols) > 1 else PLACES[:2]:
+        device.check(_whole(F32, *sizes_of(x_type.known_shape, values)))
 
 
 def _parameters(x: TensorType, w: tuple[int, ...]) -> tuple[Builder, Value, Value]:

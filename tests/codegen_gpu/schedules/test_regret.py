@@ -55,7 +55,7 @@ def test_regret_of_products_of_any_number_of_rows(dtype: DType) -> None:
         plan = _product(M, columns, depth, dtype)
         rows, regret = _regret(plan, "contraction", columns, depth)
         assert regret <= BOUND, (columns, depth, rows)
-        assert len(_launch(plan).variants) <= 9, (columns, depth)
+        assert len(_launch(plan).variants) <= 10, (columns, depth)
 
 
 @pytest.mark.parametrize(("columns", "depth"), [(256, 64), (768, 768), (4096, 4096)])
@@ -129,4 +129,4 @@ def test_regret_of_attention_is_small_as_few_queries_are_in_many_programs() -> N
     plan = plan_kernels(make([heads] * 3, lambda ir, q, k, v: ir.attention(q, k, v, None, scale=0.125)), TARGET)
     launch = _launch(plan)
     one, many = (plan.kernels[launch.variant_for({"N": images}).kernel] for images in (1, 64))
-    assert one.scheduled(AttentionSchedule).tile.rows < many.scheduled(AttentionSchedule).tile.rows == 128
+    assert one.scheduled(AttentionSchedule).tile.rows < many.scheduled(AttentionSchedule).tile.rows == 64
