@@ -17,12 +17,14 @@ from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
+from onnxc.compiler.passes.lower.fill_channels import fill_channels
 from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
 from onnxc.compiler.passes.lower.host_native_calls import host_native_calls
 from onnxc.compiler.passes.lower.host_triton_calls import host_triton_calls
 from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
+from onnxc.compiler.passes.lower.patch_products import patch_products
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
@@ -130,6 +132,9 @@ CPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 """For the GPU, whose normalisations write in the order in which they read."""
 
+GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
+"""For tensor cores, which multiply blocks of matrices."""
+
 CPU_TYPES: tuple[Pass, ...] = (widen_convolutions, phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too."""
 
@@ -160,4 +165,4 @@ def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32")
     if kind == "cpu":
         return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
     finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
-    return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, unroll_loops, *finish)
+    return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)
