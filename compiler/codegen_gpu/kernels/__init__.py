@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_gpu.source.composites import COMPOSITES
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
-from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.kernel_plan import Kernel
@@ -27,6 +27,6 @@ def emit_kernel(kernel: Kernel, target: Target) -> KernelCode:
     """The code of a kernel; composites are taken apart, but those that are one expression behind a product."""
 
     def keeps(op: Op) -> bool:
-        return op.name in COMPOSITES and kernel.kind in FOLLOWED and op.operands[0].dtype != F64
+        return op.name in COMPOSITES and kernel.kind in FOLLOWED and op.operands[0].dtype in (F32, F16, BF16)
 
     return EMITTERS[kernel.kind](decompose_kernel(kernel, keeps), target)

@@ -65,7 +65,7 @@ MOST_LINES = 8
 FEW_ROWS = 16
 """So many rows are one tile of the fewest rows of tensor cores."""
 
-MOST_RANGES = 7
+MOST_RANGES = 6
 """One row, lines, few, and up to three ranges of many rows: each is a kernel to compile and to load."""
 
 UNPACKING = 4

@@ -42,9 +42,9 @@ FEW_ROWS = 16
 MANY_ROWS = 64
 """From so many rows on a tile of the fewest rows is never right: others are multiplied by whole groups of warps."""
 
-MOST_RANGES = 10
+MOST_RANGES, MOST_F32_RANGES = 9, 10
 """In so many ranges of rows 12 products of usual sizes stay within 1.15 of the best tile, in every element type; most
-have 5 or fewer (tests/codegen_gpu/schedules/test_regret.py)."""
+have 5 or fewer (tests/codegen_gpu/schedules/test_regret.py). An iteration of f32 costs something whatever its tile."""
 
 TYPICAL_SIZE = 512
 """What columns or a depth that only a call decides are taken for where they are one symbol."""
@@ -76,12 +76,13 @@ def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     gemm = tile_problem(problem.block)
     if gemm is None:
         return {}
+    most = MOST_F32_RANGES if gemm.dot.operands[0].dtype == F32 else MOST_RANGES
     batch, sides = product(gemm.sizes[letter] for letter in gemm.outer), (gemm.columns, gemm.depth)
     columns, depth = (Measure(size, (Typical(typical_size(size, TYPICAL_SIZE)),)) for size in sides)
     if isinstance(gemm.rows, int):
         usual = (Typical(typical_size(batch, 1)),)
         return {
-            "batch": Measure(batch, usual, samples_of(batch), MOST_RANGES),
+            "batch": Measure(batch, usual, samples_of(batch), most),
             "rows": Measure(gemm.rows, ()),
             "columns": columns,
             "depth": depth,
@@ -91,7 +92,7 @@ def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     ranges = (Typical(FEW_ROWS, 0, FEW_ROWS), replace(many, least=FEW_ROWS + 1)) if samples[0] <= FEW_ROWS else (many,)
     return {
         "batch": Measure(batch, (Typical(typical_size(batch, 1)),)),
-        "rows": Measure(gemm.rows, ranges, samples, MOST_RANGES),
+        "rows": Measure(gemm.rows, ranges, samples, most),
         "columns": columns,
         "depth": depth,
     }

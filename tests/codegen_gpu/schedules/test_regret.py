@@ -55,7 +55,7 @@ def test_regret_of_products_of_any_number_of_rows(dtype: DType) -> None:
         plan = _product(M, columns, depth, dtype)
         rows, regret = _regret(plan, "contraction", columns, depth)
         assert regret <= BOUND, (columns, depth, rows)
-        assert len(_launch(plan).variants) <= 10, (columns, depth)
+        assert len(_launch(plan).variants) <= (10 if dtype == F32 else 9), (columns, depth)
 
 
 @pytest.mark.parametrize(("columns", "depth"), [(256, 64), (768, 768), (4096, 4096)])
