@@ -9,7 +9,13 @@ second launch adds up in order.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxc.compiler.codegen_gpu.kernels.contraction import emit_total, precision_option, tile_coordinates, write_result
+from onnxc.compiler.codegen_gpu.kernels.contraction import (
+    emit_total,
+    precision_option,
+    tile_coordinates,
+    write_part,
+    write_result,
+)
 from onnxc.compiler.codegen_gpu.schedules.block_products import block_product_of, codes_of, multiplied
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.kernel_frame import KernelFrame, element_counts, open_kernel
@@ -21,7 +27,7 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.bit_layouts import BYTE
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.loops.views import known_view, row_major
+from onnxc.compiler.planning.loops.views import known_view
 from onnxc.compiler.planning.schedules import BlockProductSchedule
 from onnxc.compiler.target import Target
 
@@ -219,13 +225,10 @@ class _BlockProduct:
         columns = {} if self._fills_columns() else {COLUMN: self._has_column()}
         e = frame.evaluator(lanes | {COLUMN: b.lanes(COLUMN, self.tile.columns)}, masks | columns)
         index = (*self._coordinates(row), self.column)
-        if self.schedule.split == 1:
+        if self.schedule.split > 1:
+            write_part(frame, e, self.op, total, index, part)
+        else:
             write_result(frame, e, self.op, total, index)
-            return
-        shape = self.op.results[0].shape
-        before = b.mul(part, e.size(product(shape)))
-        offset = e.linear(index, [e.size(stride) for stride in row_major(shape)], before)
-        e.store(total, F32, frame.scratch("parts", F32), offset)
 
     def _fills_rows(self) -> bool:
         return isinstance(self.rows, int) and self.rows % self.tile.rows == 0

@@ -123,10 +123,7 @@ class _Tiles:
             coordinates[problem.n] = column
             index = [coordinates[letter] for letter in letters]
             if self.parts > 1:
-                shape = problem.dot.results[0].shape
-                strides = [e.size(stride) for stride in row_major(shape)]
-                offset = b.mul(part, e.size(product(shape)))
-                e.store(sums, F32, frame.scratch("parts", F32), e.linear(index, strides, offset))
+                write_part(frame, e, problem.dot, sums, index, part)
             else:
                 write_result(frame, e, problem.dot, sums, index)
 
@@ -261,6 +258,14 @@ def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, inde
     e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
     offset = offset_in_result(e, root, index)
     e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset)
+
+
+def write_part(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, index: Sequence[Int], part: Int) -> None:
+    """A part of the sums of a tile, to the memory that the launch reads which adds them up."""
+    shape = anchor.results[0].shape
+    before = frame.b.mul(part, e.size(product(shape)))
+    offset = e.linear(index, [e.size(stride) for stride in row_major(shape)], before)
+    e.store(total, F32, frame.scratch("parts", F32), offset)
 
 
 def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:

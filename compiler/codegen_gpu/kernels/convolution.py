@@ -13,6 +13,7 @@ from onnxc.compiler.codegen_gpu.kernels.contraction import (
     halves,
     precision_option,
     tile_coordinates,
+    write_part,
     write_result,
 )
 from onnxc.compiler.codegen_gpu.kernels.direct_convolution import emit_direct, weight_strides
@@ -178,13 +179,10 @@ class _Tiles:
             e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
             column = b.add(b.mul(group, frame.size(problem.columns)), own)
             index = problem.labels.result.arranged(batch, column, pixel)
-            if self.parts == 1:
+            if self.parts > 1:
+                write_part(frame, e, problem.op, sums, index, part)
+            else:
                 write_result(frame, e, problem.op, sums, index)
-                continue
-            shape = problem.op.results[0].shape
-            offset = b.mul(part, e.size(product(shape)))
-            target = e.linear(index, [e.size(stride) for stride in row_major(shape)], offset)
-            e.store(sums, F32, frame.scratch("parts", F32), target)
 
     def _multiply(self, group: Int, batch: Int, column: Int, part: Int) -> Expr:
         """The sum of products along k, as f32 or i32."""
