@@ -28,7 +28,7 @@ from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.matrix_products import Problem
-from onnxc.compiler.planning.schedules import ContractionSchedule, Packing, Tile, Warps
+from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Tile, Warps
 from onnxc.compiler.target import Target
 
 __all__ = ["contraction_candidates", "contraction_cost", "contraction_measures", "contraction_sweep"]
@@ -53,6 +53,10 @@ _SIDES = (16, 32, 64, 128, 256)
 
 # What a thread can hold of the sums: operands in three parts need registers too.
 _SUMS_PER_THREAD = {F32: 64, F16: 128, BF16: 128, I8: 128, F8E4M3FN: 128, F8E5M2: 128}
+
+SINGLE_WARP_SUMS = 32
+"""The same of f32 in three parts where single warps multiply, which have both operands in registers: with 64, tiles of
+128 x 64 to 256 x 64 had 40 to 280 bytes of stack on sm_80."""
 
 # Larger tiles have 8 warps, groups of which share no rows of f32. Two programs of 4 run on a multiprocessor: one
 # multiplies while the other one stores.
@@ -115,7 +119,7 @@ def contraction_candidates(
         sizes[0] = case.sweep.samples[-1]
     candidates = []
     stored = max(value.dtype.itemsize for value in problem.block.results) if has_sides and not gemm.outer else 0
-    for tile, warps in _tiles(dtype, sizes, stored, model):
+    for tile, warps in _tiles(dtype, sizes, stored, _most_sums(arithmetic, dtype, model), model):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
             copied = has_sides and tile.rows >= LEAST_COPIED_ROWS
             resident = _resident(gemm, tile, model) if copied and split == 1 else 0
@@ -240,10 +244,19 @@ def _resident(gemm: Problem, tile: Tile, model: CostModel) -> int:
     return model.card.sms * _at_once(model, tile.rows * tile.columns) if is_large else 0
 
 
-def _tiles(dtype: DType, sizes: Sequence[int], stored: int, model: CostModel) -> Iterator[tuple[Tile, Warps]]:
+def _most_sums(arithmetic: Arithmetic, dtype: DType, model: CostModel) -> int:
+    """How many sums a thread can hold."""
+    in_parts = arithmetic.operands == "tf32x3" and model.card.architecture < WARP_GROUPS_FROM
+    return SINGLE_WARP_SUMS if in_parts else _SUMS_PER_THREAD[dtype]
+
+
+def _tiles(
+    dtype: DType, sizes: Sequence[int], stored: int, most_sums: int, model: CostModel
+) -> Iterator[tuple[Tile, Warps]]:
     """What fits registers and shared memory, and is not much wider than a product of these rows, columns and depth.
 
     stored: bytes of an element of the result where programs of large tiles stay; they store half a tile at a time.
+    most_sums: of a thread.
     """
     item, (*sides, length) = dtype.itemsize, (max(1, size) for size in sizes)
     widest = max(16, power_of_two(sides[0])), max(16, power_of_two(sides[1]))
@@ -252,7 +265,7 @@ def _tiles(dtype: DType, sizes: Sequence[int], stored: int, model: CostModel) ->
         for columns in (side for side in _SIDES if side <= widest[1]):
             is_of_one_group = dtype == F32 and rows <= WARP_GROUP_ROWS and model.card.architecture >= WARP_GROUPS_FROM
             warps = 8 if rows * columns > _FOUR_WARPS[dtype] and not is_of_one_group else 4
-            if rows * columns > _SUMS_PER_THREAD[dtype] * warps * 32:
+            if rows * columns > most_sums * warps * 32:
                 continue
             for depth in dict.fromkeys(min(size, longest) for size in depths if size <= _deepest(rows)):
                 room = _shared(model, rows * columns)

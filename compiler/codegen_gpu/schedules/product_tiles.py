@@ -140,7 +140,7 @@ def product_seconds(
 ) -> Amount:
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
     total = model.estimate(_work(products, tile, warps, split, arithmetic, model.calibration)).seconds
-    if products.is_turned and tile.rows >= WARP_GROUP_ROWS:
+    if products.is_turned and tile.rows >= WARP_GROUP_ROWS and model.card.architecture >= WARP_GROUPS_FROM:
         steps = -(-products.iterations(tile.depth) // split)
         total = total + TURNING_SECONDS * tile.columns**2 * steps * products.programs(tile, split) / model.card.sms
     if split > 1:
