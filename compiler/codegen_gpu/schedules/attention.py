@@ -10,7 +10,6 @@ from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, Work, cost_m
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     UNITS,
     WARP_GROUP_ROWS,
-    WARP_GROUPS_FROM,
     arithmetic_of,
     samples_of,
     typical_size,
@@ -190,7 +189,7 @@ def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str)
     rows, keys, warps, stages = _tile(q.dtype, max(widths), target)
     if any(operand_view(operand) is None for operand in (q, k, v)):
         warps = max(warps, COMPUTING_WARPS)
-        if q.dtype != F32 and max(widths) <= COMPUTED_WIDTH and card_of(target).architecture >= WARP_GROUPS_FROM:
+        if q.dtype != F32 and max(widths) <= COMPUTED_WIDTH and card_of(target).multiplies_in_groups:
             rows = max(rows, warps // 4 * WARP_GROUP_ROWS)
     queries = q.shape[2]
     known = power_of_two(queries) if isinstance(queries, int) else rows

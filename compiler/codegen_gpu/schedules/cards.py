@@ -18,6 +18,9 @@ __all__ = ["CARDS", "Card", "Unit", "card_of"]
 # What multiplies: the tensor cores by the type of the operands, and the plain fp32 units.
 Unit = Literal["bf16", "fp16", "tf32", "int8", "fp8", "fp32"]
 
+WARP_GROUPS_FROM = 90
+"""The first architecture whose tensor cores are fed by groups of warps."""
+
 
 @dataclass(frozen=True)
 class Card:
@@ -44,6 +47,11 @@ class Card:
     threads_per_block: int = 1024
     threads_per_sm: int = 2048
     blocks_per_sm: int = 32
+
+    @property
+    def multiplies_in_groups(self) -> bool:
+        """Whether groups of four warps multiply, which read operands in shared memory; else single warps do."""
+        return self.architecture >= WARP_GROUPS_FROM
 
     def blocks_at_once(self, threads: int, registers: int, shared_bytes: int) -> int:
         """How many CTAs of so many threads, registers of each, and shared memory an SM can hold at once."""

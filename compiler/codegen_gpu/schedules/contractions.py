@@ -11,7 +11,6 @@ from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, accumulator_of,
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
     WARP_GROUP_ROWS,
-    WARP_GROUPS_FROM,
     Products,
     arithmetic_of,
     multiplies,
@@ -246,7 +245,7 @@ def _resident(gemm: Problem, tile: Tile, model: CostModel) -> int:
 
 def _most_sums(arithmetic: Arithmetic, dtype: DType, model: CostModel) -> int:
     """How many sums a thread can hold."""
-    in_parts = arithmetic.operands == "tf32x3" and model.card.architecture < WARP_GROUPS_FROM
+    in_parts = arithmetic.operands == "tf32x3" and not model.card.multiplies_in_groups
     return SINGLE_WARP_SUMS if in_parts else _SUMS_PER_THREAD[dtype]
 
 
@@ -263,7 +262,7 @@ def _tiles(
     depths, longest = _DEPTHS[dtype], max(32 if item == 1 else 16, power_of_two(length))
     for rows in (side for side in _SIDES if side <= widest[0]):
         for columns in (side for side in _SIDES if side <= widest[1]):
-            is_of_one_group = dtype == F32 and rows <= WARP_GROUP_ROWS and model.card.architecture >= WARP_GROUPS_FROM
+            is_of_one_group = dtype == F32 and rows <= WARP_GROUP_ROWS and model.card.multiplies_in_groups
             warps = 8 if rows * columns > _FOUR_WARPS[dtype] and not is_of_one_group else 4
             if rows * columns > most_sums * warps * 32:
                 continue

@@ -22,7 +22,6 @@ from onnxc.compiler.target import Target
 __all__ = [
     "TILED_DTYPES",
     "UNITS",
-    "WARP_GROUPS_FROM",
     "WARP_GROUP_ROWS",
     "Products",
     "arithmetic_of",
@@ -66,8 +65,8 @@ TURNING_SECONDS = 1.1e-10
 Measured on an H200: 0.1 us for 32 columns, 0.45 for 64, 2.1 for 128, whatever the rows.
 """
 
-WARP_GROUP_ROWS, WARP_GROUPS_FROM = 64, 90
-"""Tiles of fewer rows are multiplied by single warps, and all of them by cards of earlier architectures."""
+WARP_GROUP_ROWS = 64
+"""Tiles of fewer rows are multiplied by single warps, where groups of warps multiply."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def product_seconds(
 ) -> Amount:
     """What the launches of tiles take, `split` programs sharing each, with the launch that adds up their parts."""
     total = model.estimate(_work(products, tile, warps, split, arithmetic, model.calibration)).seconds
-    if products.is_turned and tile.rows >= WARP_GROUP_ROWS and model.card.architecture >= WARP_GROUPS_FROM:
+    if products.is_turned and tile.rows >= WARP_GROUP_ROWS and model.card.multiplies_in_groups:
         steps = -(-products.iterations(tile.depth) // split)
         total = total + TURNING_SECONDS * tile.columns**2 * steps * products.programs(tile, split) / model.card.sms
     if split > 1:

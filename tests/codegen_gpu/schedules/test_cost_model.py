@@ -9,12 +9,18 @@ from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.schedules import cost_model as module
 from onnxc.compiler.codegen_gpu.schedules.cards import CARDS
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import TILED_DTYPES, multiplies
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
+    TILED_DTYPES,
+    Products,
+    arithmetic_of,
+    multiplies,
+    product_seconds,
+)
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F32, I8, I32, DType
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.plan import plan_kernels
-from onnxc.compiler.planning.schedules import ContractionSchedule, Warps
+from onnxc.compiler.planning.schedules import ContractionSchedule, Tile, Warps
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_gpu.support import make
 
@@ -53,6 +59,28 @@ def test_few_programs_are_slower_than_many() -> None:
     # One program more than the card holds at once costs a second wave.
     full, over = (model.seconds(Work(memory_bytes=0, operations=1e12, unit="bf16", programs=n)) for n in (132, 133))
     assert over > 1.5 * full
+
+
+@pytest.mark.parametrize("sizes", [(1024, 3072, 768), (65536, 128, 512), (256, 8192, 1024)], ids=str)
+def test_single_warps_hold_fewer_sums_of_f32_in_parts(sizes: tuple[int, int, int]) -> None:
+    choice = _choose(*sizes, F32, parse_target("cuda:sm_80"))
+    assert choice.arithmetic.operands == "tf32x3"
+    for schedule in (choice, *choice.fallbacks):
+        assert isinstance(schedule, ContractionSchedule), schedule
+        assert isinstance(schedule.workers, Warps), schedule
+        assert schedule.tile.rows * schedule.tile.columns <= 32 * 32 * schedule.workers.count
+
+
+def test_turning_columns_costs_groups_of_warps_alone() -> None:
+    def seconds(name: str, is_turned: bool) -> float:
+        products = Products(1, 4096, 4096, 1, 4096, 2 * 4096**2 * 4, F32, is_turned)
+        model = cost_model(parse_target(f"cuda:{name}"))
+        return float(
+            product_seconds(products, Tile(64, 128, 32), Warps(8, 3), 1, arithmetic_of(F32, F32, "tf32x3"), model)
+        )
+
+    assert seconds("sm_80", True) == seconds("sm_80", False)
+    assert seconds("sm_90", True) > seconds("sm_90", False)
 
 
 def test_large_products_have_large_tiles_and_no_split() -> None:
