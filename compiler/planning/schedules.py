@@ -299,13 +299,15 @@ class ConvolutionSchedule(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSchedule(Schedule):
-    """`bands`: rows of the result that share what they fold; `flat`: each element folds its own window.
+    """`bands`: rows of the result that share what they fold; `lines`: what the windows of a row meet is first folded to
+    one line; `flat`: each element folds its own window.
 
-    block: rows of a band, or elements of a program.
+    block: rows of a band, or elements of a program. strip: the results that a line is folded for at a time.
     """
 
-    algorithm: Literal["bands", "flat"]
+    algorithm: Literal["bands", "lines", "flat"]
     block: int
+    strip: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,10 @@ WINDOWS = [
     Windows((N, 2), (1, 2), (1, 2), (0, 0), (0, 0), (1, 1)),
     Windows((N, 2, H, W), (1, 1, 1, 1), (1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0), (1, 1, 1, 1)),
     Windows((N, 2, H, W), (1, 1, 2, 2), (1, 1, 1, 1), (0, 0, H, 1), (0, 0, 0, W), (1, 1, 1, 1)),
+    _image((N, 1, 9, 1100), 7, 7, 3),
+    _image((N, 2, H, W), 7, 1, 3),
+    _image((N, 2, H, W), 6, 2, 5, 2),
+    Windows((N, 2, 9, 30), (1, 1, 3, 20), (1, 1, 1, 6), (0, 0, 1, 9), (0, 0, 1, 9), (1, 1, 1, 1)),
 ]
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 36}, {"N": 3, "H": 2, "W": 2}, {"N": 2, "H": 7, "W": 67}]
 
@@ -72,7 +76,7 @@ def test_folds_and_places(case: Windows, target: Target) -> None:
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8, BOOL], ids=str)
 def test_element_types(dtype: DType) -> None:
-    cases = [WINDOWS[index] for index in (0, 4, 5, 11, 12, 13)]
+    cases = [WINDOWS[index] for index in (0, 4, 5, 9, 11, 12, 13, 24)]
 
     def build(ir: Builder, *operands: Value) -> list[Value]:
         folds = [case.build(ir, x, k) for case, x in zip(cases, operands, strict=True) for k in ("sum", "max", "min")]
@@ -81,6 +85,15 @@ def test_element_types(dtype: DType) -> None:
     native = Native(make([TensorType(dtype, case.x) for case in cases], build))
     for values in PLACES:
         native.check(*(_numbers(dtype, *sizes_of(case.x, values)) for case in cases), bound=2 * precision(dtype))
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "algorithm"), [(3, 1, "bands"), (3, 2, "bands"), (7, 1, "lines"), (2, 7, "lines")]
+)
+def test_windows_of_many_lines_or_far_apart_are_folded_by_lines(window: int, stride: int, algorithm: str) -> None:
+    case = _image((N, 3, 70, 70), window, stride, 0)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, "max")))
+    assert [kernel.schedule.algorithm for kernel in native.plan.kernels] == [algorithm]
 
 
 def test_windows_of_padding_alone_give_the_fold_of_nothing() -> None:

@@ -1,39 +1,39 @@
 """Windows: folds of a rectangle that slides along every axis, and the place of its maximum.
 
 A unit of work is a band of rows of the result. Lanes are neighbouring windows along the last axis, which go down the
-band together: what a window shares with the one above is folded once. Where a row has one window, or few that begin
-far apart, lanes are the taps of one. Padding is skipped on the other axes, and masked on the last.
+band together: what a window shares with the one above is folded once. Windows of many lines, or far apart, share what
+is beside them instead: all that a row of them meets is folded to one line, and that line to the results. Where a row
+has one window, or few that begin far apart, lanes are the taps of one. Padding is skipped on the other axes, and masked
+on the last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
 
 from onnxc.compiler.codegen_cpu.convolutions.line_windows import LineWindows
-from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
+from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.scalars import table_of
+from onnxc.compiler.codegen_cpu.schedules.elements import LARGEST_SHARED
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import WindowSchedule
 from onnxc.compiler.target import Target
-
-LARGEST_SHARED = 5
-"""Windows with more rows are folded each on its own: the shared lines would not fit the registers."""
 
 FEWEST_TAPS = 4
 """Windows of fewer taps along the last axis leave most lanes empty where each is folded on its own. An estimate."""
@@ -121,9 +121,14 @@ class _Windows:
     axes: tuple[_Axis, ...]
 
     @property
+    def schedule(self) -> WindowSchedule:
+        """How the kernel is computed."""
+        return self.frame.kernel.scheduled(WindowSchedule)
+
+    @property
     def band_rows(self) -> int:
         """Rows of the result in a unit of work."""
-        return self.frame.kernel.scheduled(WindowSchedule).block
+        return self.schedule.block
 
     @cached_property
     def dtype(self) -> DType:
@@ -157,6 +162,8 @@ class _Windows:
         stop = f.smin(f.add(start, self.band_rows), frame.size(rows))
         if self._stands_alone:
             f.loop(start, stop, 1, lambda row: self._windows_of_row((*outer, row)))
+        elif self.schedule.algorithm == "lines":
+            self._strips((tuple(outer), start, stop))
         else:
             band_of = (tuple(outer), start, stop)
             f.loop(0, frame.size(columns), frame.lanes, lambda column: self._column(band_of, column))
@@ -185,7 +192,7 @@ class _Windows:
         """The windows from `column` on in each row of a band: by plain loads where no tap needs a mask."""
         frame, f, lanes, axis = self.frame, self.frame.f, self.frame.lanes, self.axes[-1]
         group = axis.taps if axis.taps <= LARGEST_UNROLLED else 1
-        windows = self._line_windows(group, axis.step)
+        windows = self.line_windows(group, axis.step)
         first, left = axis.start(column), f.sub(frame.size(self.results[-1]), column)
         behind = f.add(first, (axis.taps - group) * axis.dilation + windows.reach)
         conditions = [f.icmp("sge", left, lanes), f.icmp("sle", behind, axis.size)]
@@ -209,7 +216,7 @@ class _Windows:
             return
 
         def row(position: Int) -> None:
-            find = self._find_indices if self.op.name == "arg_reduce_window" else self._fold
+            find = self._find_indices if self.op.name == "arg_reduce_window" else self.fold
             self._write(mask, find(windows, (*outer, position)), (*outer, position, column))
 
         self.frame.f.loop(start, stop, 1, row)
@@ -235,21 +242,47 @@ class _Windows:
         f, axis = self.frame.f, self.axes[-2]
 
         def fold() -> tuple[Reg]:
-            return (self._fold(column, outer, line),)
+            return (self.fold(column, outer, line),)
 
         if not axis.is_padded:
             return fold()[0]
-        return f.if_(f.icmp("ult", line, axis.size), fold, lambda: (self._neutral(column.windows.lanes),))[0]
+        return f.if_(f.icmp("ult", line, axis.size), fold, lambda: (self.neutral(column.windows.lanes),))[0]
+
+    # Lines
+
+    def _strips(self, band: Band) -> None:
+        """The rows of a band, each in strips, by way of one line of what the windows of a strip meet."""
+        f, columns, strip, (outer, start, stop) = self.frame.f, self.results[-1], self.schedule.strip, band
+        lines = _FoldedLines(self)
+
+        def row(position: Int) -> None:
+            at = (*outer, position)
+            f.loop(0, self.frame.size(columns), strip, lambda first: self._strip(lines, at, first))
+
+        f.loop(start, stop, 1, row)
+
+    def _strip(self, lines: "_FoldedLines", row: Sequence[Int], first: Int) -> None:
+        """The results of a row from the column `first` on."""
+        frame, f, axis = self.frame, self.frame.f, self.axes[-1]
+        columns = f.smin(f.sub(frame.size(self.results[-1]), first), self.schedule.strip)
+        met = f.add(f.mul(f.sub(columns, 1), axis.step), (axis.taps - 1) * axis.dilation + 1)
+        f.loop(0, met, frame.lanes, lambda ahead: lines.fill(row, axis.start(first), ahead))
+
+        def vector(column: Int) -> None:
+            total, at = lines.fold(column), (*row, f.add(first, column))
+            frame.lanes_left(frame.lanes, f.sub(columns, column), lambda mask: self._write(mask, total, at))
+
+        f.loop(0, columns, frame.lanes, vector)
 
     # Taps
 
-    def _line_windows(self, taps: int, step: int) -> LineWindows:
+    def line_windows(self, taps: int, step: int) -> LineWindows:
         """Lines of the operand read through neighbouring taps of windows `step` apart."""
         f, axis = self.frame.f, self.axes[-1]
         stride, dilation = axis.element_stride, axis.dilation
         return LineWindows(f, self.dtype, axis.size, stride, taps, step, dilation, self.frame.lanes, self.outside)
 
-    def _fold(self, column: _Column, results: Sequence[Int], line: Int | None = None) -> Reg:
+    def fold(self, column: _Column, results: Sequence[Int], line: Int | None = None) -> Reg:
         """The fold of each lane's window over `_lines`, in their order."""
         f, taps, group = self.frame.f, self.axes[-1].taps, column.windows.taps
 
@@ -263,7 +296,7 @@ class _Windows:
         address, starts = self._corner(results, line)
         if group == taps and all(axis.taps == 1 and not axis.is_padded for axis in self.axes[: len(results)]):
             return visit(address, starts)[0]
-        return self._lines(address, starts, visit, (self._neutral(column.windows.lanes),))[0]
+        return self._lines(address, starts, visit, (self.neutral(column.windows.lanes),))[0]
 
     def _corner(self, results: Sequence[Int], line: Int | None) -> tuple[Reg, tuple[Int, ...]]:
         """The first line that the windows at `results`, coordinates of the first axes, meet, and its positions there.
@@ -300,7 +333,7 @@ class _Windows:
     def _one_window(self, results: Sequence[Int], column: Int) -> Reg:
         """The fold of one window: a lane is a tap of it."""
         f, lanes, axis = self.frame.f, self.frame.lanes, self.axes[-1]
-        windows, first = self._line_windows(1, axis.dilation), axis.start(column)
+        windows, first = self.line_windows(1, axis.dilation), axis.start(column)
 
         def visit(address: Reg, positions: Sequence[Int], total: Reg) -> Sequence[Reg]:
             def part(tap: Int, total: Reg) -> Sequence[Reg]:
@@ -311,7 +344,7 @@ class _Windows:
 
             return f.loop(0, axis.taps, lanes, part, (total,))
 
-        (total,) = self._lines(*self._corner(results, None), visit, (self._neutral(lanes),))
+        (total,) = self._lines(*self._corner(results, None), visit, (self.neutral(lanes),))
         return fold_lanes(self.kind, self.dtype, total, f)
 
     def _find_indices(self, column: _Column, results: Sequence[Int]) -> Reg:
@@ -332,7 +365,7 @@ class _Windows:
 
             return f.loop(0, axis.taps, windows.taps, part, best)
 
-        nothing = (self._neutral(windows.lanes), f.constant(indices, -1))
+        nothing = (self.neutral(windows.lanes), f.constant(indices, -1))
         _, index = self._lines(*self._corner(results, None), visit, nothing)
         return f.smax(index, 0)
 
@@ -361,7 +394,7 @@ class _Windows:
 
     # Results
 
-    def _neutral(self, lanes: int) -> Reg:
+    def neutral(self, lanes: int) -> Reg:
         """The fold of nothing, in registers."""
         type = vector_type(register_type(self.dtype), lanes)
         return self.frame.f.constant(type, identity(self.kind, self.dtype))
@@ -371,6 +404,53 @@ class _Windows:
         *outer, column = coordinates[-self.op.results[0].rank :]
         index = (*map(Index, outer), Index(column, 0 if x.lanes == 1 else 1))
         write_result(self.frame.evaluator(x.lanes, mask), self.frame, self.op, x, index)
+
+
+class _FoldedLines:
+    """A line on the stack: the folds, over all other axes, of what the windows of a strip meet along the last one."""
+
+    def __init__(self, windows: _Windows) -> None:
+        frame, axis = windows.frame, windows.axes[-1]
+        self.frame, self.axis, self.source = frame, axis, windows
+        # What is folded in f32 is rounded once, behind the fold.
+        self.dtype = F32 if windows.dtype in (F16, BF16) else windows.dtype
+        group = axis.taps if axis.taps <= LARGEST_UNROLLED else 1
+        outside = frame.f.constant(memory_type(self.dtype), 0)
+        self.windows = replace(
+            windows.line_windows(group, axis.step), dtype=self.dtype, element_stride=1, outside=outside
+        )
+        strip = windows.schedule.strip
+        reach = (axis.taps - group) * axis.dilation + self.windows.reach
+        length = (strip - frame.lanes) * axis.step + reach
+        self.line = frame.f.alloca(memory_type(self.dtype), -(-length // frame.lanes) * frame.lanes)
+
+    def fill(self, results: Sequence[Int], begin: Int, ahead: Int) -> None:
+        """A vector of the line, `ahead` elements behind its first, which stands at `begin` on the axis."""
+        f, first = self.frame.f, self.frame.f.add(begin, ahead)
+        axis = replace(self.axis, taps=1, step=1, dilation=1)
+        across = replace(self.source, axes=(*self.source.axes[:-1], axis))
+        windows = across.line_windows(1, 1)
+
+        def fold(*, is_inside: bool) -> list[Reg]:
+            masks = None if is_inside else windows.load_masks(first)
+            return [across.fold(_Column(windows, first, is_inside=is_inside, masks=masks), results)]
+
+        inside = f.and_(f.icmp("sge", first, 0), f.icmp("sle", f.add(first, self.frame.lanes), axis.size))
+        (total,) = f.if_(inside, lambda: fold(is_inside=True), lambda: fold(is_inside=False))
+        f.store(to_memory(total, self.dtype, f), f.gep(self.line, ahead, memory_type(self.dtype)))
+
+    def fold(self, column: Int) -> Reg:
+        """The folds of the windows from `column` of the strip on."""
+        f, axis, group, source = self.frame.f, self.axis, self.windows.taps, self.source
+        first = f.mul(column, axis.step)
+
+        def part(tap: Int, *totals: Reg) -> Sequence[Reg]:
+            read = self.windows.read(self.line, f.add(first, f.mul(tap, axis.dilation)), None)
+            return (reduce(lambda a, b: combine(source.kind, source.dtype, a, b, f), (*totals, *read)),)
+
+        if group == axis.taps:
+            return part(0)[0]
+        return f.loop(0, axis.taps, group, part, (source.neutral(self.frame.lanes),))[0]
 
 
 def _axes(frame: KernelFrame, op: Op, view: View) -> tuple[_Axis, ...]:
