@@ -21,6 +21,7 @@ from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis
 from onnxc.compiler.planning.loops.indices import picks_rows
+from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.loops.views import row_major, stays
 from onnxc.compiler.planning.schedules import (
@@ -175,8 +176,8 @@ def element_threads(target: Target) -> Threads:
     return Threads(target.vector_bits // F32.bits, GRAIN_ELEMENTS)
 
 
-def _moving_threads(problem: KernelProblem, target: Target) -> Threads:
-    """Threads for kernels that only move and compute elements: of narrow types a vector holds more.
+def _moving_threads(problem: KernelProblem, length: Dim, target: Target) -> Threads:
+    """Threads for kernels that only move and compute elements, in rows of a length. Vectors hold more of narrow types.
 
     Loads and stores of bytes take masks in vectors of 512 bits; elsewhere only rows of whole vectors are moved so.
     """
@@ -188,8 +189,7 @@ def _moving_threads(problem: KernelProblem, target: Target) -> Threads:
     widest = max(F32.bits if value.dtype.is_float and is_computed else value.dtype.bits for value in values)
     lanes = target.vector_bits // min(max(widest, 8), F32.bits)
     if target.vector_bits < 512:
-        length = problem.block.results[0].shape[-1:]
-        while lanes > threads.lanes and not all(isinstance(size, int) and size % lanes == 0 for size in length):
+        while lanes > threads.lanes and not (isinstance(length, int) and length % lanes == 0):
             lanes //= 2
     return Threads(lanes, GRAIN_ELEMENTS)
 
@@ -229,8 +229,15 @@ def _pointwise(problem: KernelProblem, target: Target) -> Schedule:
             return PointwiseSchedule(algorithm="squares", block=side, straight=straight, workers=threads)
     if domain is not None and _has_short_rows(domain, element_threads(target).lanes):
         return PointwiseSchedule(algorithm="short", block=SHORT_ROWS, workers=element_threads(target))
-    threads = element_threads(target) if domain is None else _moving_threads(problem, target)
+    threads = _moving_threads(problem, _row_length(block.results[0], domain), target)
     return PointwiseSchedule(algorithm="rows", block=ROW_BLOCK, workers=threads)
+
+
+def _row_length(root: Value, domain: Domain | None) -> Dim:
+    """How many elements a row has whose axes are gone through as one."""
+    if domain is not None:
+        return product(domain.shape[-1:])
+    return product(root.shape[-merged_axes([root], 0) :]) if root.shape else 1
 
 
 def _are_spread(domain: Domain, crossed: int, side: int, lanes: int) -> bool:
@@ -259,7 +266,7 @@ def _has_short_rows(domain: Domain, lanes: int) -> bool:
 
 
 def _concatenate(problem: KernelProblem, target: Target) -> Schedule:
-    threads = _moving_threads(problem, target)
+    threads = _moving_threads(problem, problem.block.results[0].shape[-1], target)
     if _joins_short_rows(_plain_block(problem), threads.lanes):
         return ConcatenateSchedule(algorithm="short", block=ROW_BLOCK, workers=threads)
     return ConcatenateSchedule(algorithm="rows", workers=threads)
