@@ -16,7 +16,12 @@ from onnxc.compiler.codegen_cpu.schedules.convolutions import (
     convolution_measures,
     reads_image,
 )
-from onnxc.compiler.codegen_cpu.schedules.elements import ELEMENT_CANDIDATES, SMALLEST_CROSSED
+from onnxc.compiler.codegen_cpu.schedules.elements import (
+    ELEMENT_CANDIDATES,
+    SMALLEST_CROSSED,
+    pointwise_measures,
+    pointwise_schedule,
+)
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -42,6 +47,8 @@ def cpu_plan_target(target: Target) -> PlanTarget:
                 return contraction_candidates(problem, target)
             case "convolution":
                 return convolution_candidates(problem, case, target)
+            case "pointwise":
+                return (pointwise_schedule(problem, case, target),)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
@@ -68,6 +75,7 @@ _MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]]
     "attention": attention_measures,
     "contraction": contraction_measures,
     "convolution": convolution_measures,
+    "pointwise": pointwise_measures,
 }
 
 

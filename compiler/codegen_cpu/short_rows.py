@@ -100,7 +100,7 @@ class ShortRows:
         self._store(e, index, 0)
 
     def _store(self, e: Evaluator, index: Sequence[Int], first: int) -> None:
-        root, start = self.frame.root, self._start(e, self.domain.output, index)
+        root, start = self.frame.root, self._start(e, self.domain.output, index, self.domain.first)
         x = to_memory(e.spread(e.value(root, ())), root.dtype, e.f)
         e.store(x, self.frame.output, memory_type(root.dtype), Index(e.f.add(start, first), 1))
 

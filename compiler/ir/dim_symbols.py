@@ -11,6 +11,13 @@ def symbols_of(dim: Dim) -> frozenset[str]:
     return dim.symbols if isinstance(dim, Size) else frozenset()
 
 
+def lone_symbol(dim: Dim) -> str | None:
+    """The symbol that `dim` is; None where it is anything else."""
+    symbols = symbols_of(dim)
+    name = next(iter(symbols)) if len(symbols) == 1 else None
+    return name if name is not None and dim == Size.symbol(name) else None
+
+
 def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
     """`dim` with symbols replaced, in canonical form again."""
     if isinstance(dim, int) or not replacements:

@@ -184,12 +184,14 @@ class PointwiseSchedule(Schedule):
     memory is crossed.
 
     block: the most elements of a row in a unit of work, how many short rows, the elements of a program, or the side of
-    a square. straight: whether squares go from registers to the result, and not by way of a tile.
+    a square. straight: whether squares go from registers to the result, and not by way of a tile. ones: symbols that
+    are 1 in all calls.
     """
 
     algorithm: Literal["rows", "short", "flat", "squares"]
     block: int
     straight: bool = False
+    ones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,7 +210,8 @@ def test_what_crosses_memory_is_turned_in_squares(dtype: DType, target: Target) 
         return [ir.transpose(x, (0, 2, 1)), ir.transpose(x, (2, 1, 0))]
 
     native = Native(make([f"{dtype}[N, M, K]"], build), target)
-    assert schedules(native) == ["rows" if dtype == C128 else "squares"] * 2
+    # Columns that may be one have a kernel of their own where what is turned lies further in front.
+    assert schedules(native) == (["rows"] * 2 if dtype == C128 else ["squares"] * 3)
     for shape in CROSSED_SHAPES:
         x = signed_sample(dtype, *shape)
         for found, wanted in zip(native(x), native.interpreted(x), strict=True):
@@ -249,6 +250,34 @@ def test_rows_are_picked_of_pixels_and_turned_behind(target: Target) -> None:
     random = np.random.default_rng(0)
     for height, count in [(1, 1), (5, 40), (3, 0)]:
         native.check(sample(F32, 2, 9, height, 11), random.integers(0, (height, 11), (2, count, 2)))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, I64, I8], ids=str)
+def test_what_is_turned_and_reversed_is_written_backwards(dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [
+            ir.reverse(ir.transpose(x, (0, 2, 1)), 1),
+            ir.reverse(ir.transpose(ir.reverse(x, 0), (0, 2, 1)), 1),
+            ir.transpose(ir.slice_axis(ir.reverse(x, 2), 2, 0, 3), (0, 2, 1)),
+        ]
+
+    native = Native(make([f"{dtype}[2, M, 35]"], build), target)
+    assert schedules(native) == ["squares", "squares", "rows"]
+    for columns in (0, 1, 8, 9, 40, 300):
+        x = signed_sample(dtype, 2, columns, 35)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), columns
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_that_only_a_call_knows_go_straight_where_they_are_spread(target: Target) -> None:
+    """Columns of less than a vector, of several, and so many that all rows share a set of the cache, or nearly."""
+    native = Native(make(["f32[N, 40]"], lambda ir, x: ir.transpose(x, (1, 0))), target)
+    (kernel,) = native.plan.kernels
+    assert kernel.scheduled(PointwiseSchedule).straight
+    for rows in (0, 1, 3, 7, 8, 17, 1023, 1024, 1025, 1026, 2048):
+        native.check(sample(F32, rows, 40))
 
 
 # Rows that end with a square, and that do not; of the last one all rows of a tile share a set of the cache.

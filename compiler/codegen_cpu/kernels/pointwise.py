@@ -7,23 +7,29 @@ from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.schedules.elements import SMALLEST_CROSSED
+from onnxc.compiler.codegen_cpu.schedules.elements import (
+    CACHE_SETS,
+    MOST_IN_A_SET,
+    SMALLEST_CROSSED,
+    element_domain,
+)
 from onnxc.compiler.codegen_cpu.short_rows import ShortRows, emit_short_rows
 from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tiles
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import maximum, minimum
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim, Size, floordiv, product
+from onnxc.compiler.ir.dim_symbols import lone_symbol
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.loops.domain import Domain, affine_domain, crossed_axis, is_crossed, substituted_domain
+from onnxc.compiler.planning.loops.domain import Domain, crossed_axis, is_crossed, substituted_domain
 from onnxc.compiler.planning.loops.indices import gathered_index, picks_rows
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.target import Target
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 
 LARGEST_FEW_COLUMNS = 4
 """Symbolic columns up to which squares have code of their own: the batches that are asked for one by one, at most."""
@@ -36,7 +42,8 @@ bytes 0.6 and of 96 bytes 0.8; of 256 bytes as long or longer."""
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a pointwise kernel."""
     frame = open_kernel(sink_movements(kernel), name, target)
-    domain, schedule = affine_domain(frame.kernel.block), frame.kernel.scheduled(PointwiseSchedule)
+    schedule = frame.kernel.scheduled(PointwiseSchedule)
+    domain = element_domain(frame.kernel.block, schedule.ones)
     if schedule.algorithm == "squares":
         assert domain is not None, kernel
         return _emit_squares(frame, domain, schedule.block)
@@ -55,7 +62,7 @@ def _emit_rows(frame: KernelFrame, domain: Domain | None, row_block: int) -> tup
     view = domain.leaves.get(frame.root)
     if view is not None and domain.shape and view.strides[-1] == 1:
         return _emit_copies(frame, domain, view, row_block)
-    return write_rows(frame, domain.shape, row_block, lambda e, i: _store(frame, e, domain, domain.output, i))
+    return write_rows(frame, domain.shape, row_block, lambda e, i: _store(frame, e, domain, i))
 
 
 def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int) -> tuple[Dim, Dim]:
@@ -64,10 +71,10 @@ def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int)
     def copy(outer: Sequence[Index], start: Int, stop: Int) -> None:
         e, index = frame.evaluator(), (*outer, Index(start))
         source = Span(e.pointers[view.base], e.strided(index, view.strides, view.offset).base)
-        target = Span(frame.output, e.strided(index, domain.output).base)
+        target = Span(frame.output, e.strided(index, domain.output, domain.first).base)
 
         def vectors() -> None:
-            write_row(frame, start, stop, lambda e, i: _store(frame, e, domain, domain.output, (*outer, i)))
+            write_row(frame, start, stop, lambda e, i: _store(frame, e, domain, (*outer, i)))
 
         copy_row(frame.f, frame.root.dtype, source, target, frame.f.sub(stop, start), vectors)
 
@@ -78,9 +85,9 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
     """Rows of the result; what indices that are data say of a row is found once."""
     shape = frame.root.shape
     if not shape:
-        return write_rows(frame, shape, row_block, lambda e, index: _store(frame, e, None, shape, index))
+        return write_rows(frame, shape, row_block, lambda e, index: _store(frame, e, None, index))
     kept = len(shape) - merged_axes([frame.root], 0)
-    strides, merged = row_major(shape), (Index(),) * (len(shape) - kept - 1)
+    merged = (Index(),) * (len(shape) - kept - 1)
 
     def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
         common = frame.evaluator()
@@ -88,7 +95,7 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
 
         def vector(e: Evaluator, column: Index) -> None:
             e.positions.update(common.positions)
-            _store(frame, e, None, strides, (*outer, *merged, column))
+            _store(frame, e, None, (*outer, *merged, column))
 
         write_row(frame, start, stop, vector)
 
@@ -111,13 +118,13 @@ def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
             _find_positions(e, op.operands[0], position)
 
 
-def _store(
-    frame: KernelFrame, e: Evaluator, domain: Domain | None, strides: Sequence[Dim], index: Sequence[Index]
-) -> None:
-    if domain is not None:
-        e.bind_views(domain.leaves, index)
+def _store(frame: KernelFrame, e: Evaluator, domain: Domain | None, index: Sequence[Index]) -> None:
     root = frame.root
-    offset = e.strided(index, strides)
+    if domain is None:
+        offset = e.strided(index, row_major(root.shape))
+    else:
+        e.bind_views(domain.leaves, index)
+        offset = e.strided(index, domain.output, domain.first)
     x = e.bound.get(root)
     x = x if x is not None else e.value(root, index)
     e.store(to_memory(x, root.dtype, frame.f), frame.output, memory_type(root.dtype), offset)
@@ -178,10 +185,8 @@ def _few_columns(frame: KernelFrame, domain: Domain, crossed: int) -> tuple[Shor
     f32[N, 128, 12, 64] with the axes in the order 1, 2, 3, 0 takes 790 us by squares where N is 1, and 30 us so.
     """
     columns = domain.shape[-1]
-    if crossed != len(domain.shape) - 2 or isinstance(columns, int) or len(symbols_of(columns)) != 1:
-        return ()
-    (symbol,) = symbols_of(columns)
-    if columns != Size.symbol(symbol):
+    symbol = lone_symbol(columns)
+    if crossed != len(domain.shape) - 2 or symbol is None or domain.output[crossed] != columns:
         return ()
     return tuple(
         ShortRows(frame, substituted_domain(domain, {symbol: count}), count)
@@ -206,7 +211,7 @@ class _Square:
         if columns is None and self.frame.kernel.scheduled(PointwiseSchedule).straight:
             is_whole = f.icmp("sge", f.sub(row_stop, start), count)
             f.if_(
-                is_whole,
+                f.conjunction([is_whole, *self._can_be_straight()]),
                 lambda: self._straight(outside, start),
                 lambda: self._rows_of_tiles(outside, start, row_stop),
             )
@@ -217,9 +222,7 @@ class _Square:
 
         def write(row: Int) -> None:
             index = self._index(outside, row)
-            target = self.frame.evaluator().strided(list(map(Index, index)), self.domain.output).base
-            address = f.gep(self.frame.output, target, memory_type(self.frame.root.dtype))
-            self.tiles[0].write(index, address, columns)
+            self.tiles[0].write(index, self._target(index), columns)
 
         def whole() -> None:
             f.loop(start, f.add(start, count), self.frame.lanes, write)
@@ -227,18 +230,36 @@ class _Square:
         is_whole = f.icmp("sge", f.sub(row_stop, start), count)
         f.if_(is_whole, whole, lambda: self._rows_of_tiles(outside, start, row_stop))
 
+    def _can_be_straight(self) -> Sequence[Reg]:
+        """Whether rows have a whole vector, and no more of them share a set of the cache than it has room for.
+
+        More do where a row ends so close to a multiple of all sets that they begin on one line.
+        """
+        f, stride = self.frame.f, self.frame.size(self.domain.output[self.crossed])
+        columns, lanes = self.frame.size(self.domain.shape[-1]), self.frame.lanes
+        is_whole = [] if isinstance(columns, int) else [f.icmp("sge", columns, lanes)]
+        if isinstance(stride, int):
+            return is_whole
+        near = CACHE_LINE_BYTES // MOST_IN_A_SET
+        nbytes = f.add(f.mul(stride, self.frame.root.dtype.itemsize), near - 1)
+        return [*is_whole, f.icmp("uge", f.and_(nbytes, CACHE_SETS * CACHE_LINE_BYTES - 1), 2 * near - 1)]
+
     def _straight(self, outside: Mapping[int, Int], start: Int) -> None:
         """As many rows as a tile has, from registers to the result."""
-        f, memory = self.frame.f, memory_type(self.frame.root.dtype)
-        index = self._index(outside, start)
+        f, index = self.frame.f, self._index(outside, start)
 
         def target(ahead: Int, column: Int) -> Reg:
             at = [*index[:-1], column]
             at[self.crossed] = f.add(at[self.crossed], ahead)
-            offset = self.frame.evaluator().strided(list(map(Index, at)), self.domain.output).base
-            return f.gep(self.frame.output, offset, memory)
+            return self._target(at)
 
         self.tiles[0].write_through(index, self.stop, target)
+
+    def _target(self, index: Sequence[Int]) -> Reg:
+        """Where the result has the element at an index."""
+        domain, frame = self.domain, self.frame
+        offset = frame.evaluator().strided(list(map(Index, index)), domain.output, domain.first).base
+        return frame.f.gep(frame.output, offset, memory_type(frame.root.dtype))
 
     def _index(self, outside: Mapping[int, Int], row: Int) -> list[Int]:
         """Where a row of the square begins."""
@@ -272,7 +293,7 @@ class _Square:
             e.bound[tile.value] = tile.read(e, row, Index(f.sub(column.base, self.first), column.step))
         turned = {tile.value for tile in self.tiles}
         rest = {value: view for value, view in self.domain.leaves.items() if value not in turned}
-        _store(self.frame, e, replace(self.domain, leaves=rest), self.domain.output, (*before, column))
+        _store(self.frame, e, replace(self.domain, leaves=rest), (*before, column))
 
 
 def write_rows(

@@ -13,11 +13,15 @@ from onnxc.compiler.planning.loops.views import View, move, row_major, whole
 
 @dataclass(frozen=True)
 class Domain:
-    """A box of `shape`, the strided accesses `leaves` of a block in it, and the strides of its `output`."""
+    """A box of `shape`, the strided accesses `leaves` of a block in it, and the strides of its `output`.
+
+    first: where in the output the element at index 0 is.
+    """
 
     shape: tuple[Dim, ...]
     leaves: Mapping[Value, View]
     output: tuple[Dim, ...]
+    first: Dim = 0
 
 
 def affine_domain(block: Block, barriers: Iterable[int] = ()) -> Domain | None:
@@ -134,7 +138,34 @@ def substituted_domain(domain: Domain, replacements: Mapping[str, Dim]) -> Domai
         value: View(view.base, all_of(view.shape), substitute(view.offset, replacements), all_of(view.strides))
         for value, view in domain.leaves.items()
     }
-    return Domain(all_of(domain.shape), leaves, all_of(domain.output))
+    return Domain(all_of(domain.shape), leaves, all_of(domain.output), substitute(domain.first, replacements))
+
+
+def forward_domain(domain: Domain) -> Domain:
+    """The same elements in an order that goes forward in memory where a leaf would cross it backwards.
+
+    What is reversed and turned is so dense along an axis, along which the output then goes backwards.
+    """
+    for axis in range(len(domain.shape) - 1):
+        steps = [view.strides[axis] for view in domain.leaves.values() if view.strides[-1] not in (0, 1)]
+        if -1 in steps and 1 not in steps:
+            domain = _turned_back(domain, axis)
+    return domain
+
+
+def _turned_back(domain: Domain, axis: int) -> Domain:
+    """The domain that goes along an axis from its end."""
+    last = domain.shape[axis] - 1
+
+    def backwards(strides: Sequence[Dim]) -> tuple[Dim, ...]:
+        return (*strides[:axis], -strides[axis], *strides[axis + 1 :])
+
+    leaves = {
+        value: View(view.base, view.shape, view.offset + last * view.strides[axis], backwards(view.strides))
+        for value, view in domain.leaves.items()
+    }
+    first = domain.first + last * domain.output[axis]
+    return Domain(domain.shape, leaves, backwards(domain.output), first)
 
 
 def crossed_axis(domain: Domain, least: int) -> int | None:
