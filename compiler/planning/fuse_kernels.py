@@ -370,7 +370,7 @@ class _Fusion:
 
     def _is_rather_moved_first(self, group: Group, op: Op, operand: Value) -> bool:
         """Whether an operand that could be computed where it is read is not in the order in which that is done."""
-        takes_rows = op is group.anchor or (picks_rows(op) and operand == op.operands[0])
+        takes_rows = op is group.anchor or ((picks_rows(op) or op.name == "pad") and operand == op.operands[0])
         if takes_rows and not self._steps_through(op, operand):
             return True
         return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, operand, turned(op))

@@ -280,6 +280,17 @@ def test_rows_that_only_a_call_knows_go_straight_where_they_are_spread(target: T
         native.check(sample(F32, rows, 40))
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_what_crosses_memory_is_turned_before_it_is_padded(target: Target) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.abs(ir.pad(ir.transpose(x, (0, 2, 1)), (0, 1, 2), (0, 0, 1), -2.0))
+
+    native = Native(make(["f32[N, M, 35]"], build), target)
+    assert schedules(native) == ["squares", "rows"]
+    for rows, columns in [(2, 40), (1, 9), (0, 8), (3, 0), (1, 1)]:
+        native.check(sample(F32, rows, columns, 35))
+
+
 # Rows that end with a square, and that do not; of the last one all rows of a tile share a set of the cache.
 @pytest.mark.parametrize("columns", [33, 64, 65, 71, 200, 1024])
 @pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
