@@ -44,7 +44,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
             case "block_product":
                 return (block_products.block_schedule(problem, target),)
             case "contraction":
-                return contraction_candidates(problem, target)
+                return contraction_candidates(problem, case, target)
             case "convolution":
                 return convolution_candidates(problem, case, target)
             case "pointwise":

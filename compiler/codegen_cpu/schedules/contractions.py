@@ -1,7 +1,9 @@
 """Contractions on a CPU: by panels of columns or lines along k, with which operand as rows, what is copied first."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import PAIR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
@@ -9,10 +11,10 @@ from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import floordiv, product
-from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I32, I64, U32, U64, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I16, I32, I64, U32, U64, DType
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
-from onnxc.compiler.planning.choose_schedules import KernelProblem, Measure, Typical
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.loops.matrix_products import Problem, line_problem, panel_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
@@ -67,6 +69,10 @@ TILE_WIDTH = 2 * TILE_ROWS
 SWEEP_COLUMNS = 1024
 """Columns of a unit that goes over rows of B: their sums stay in the first-level cache, and a row is a page or so."""
 
+BYTE_SWEEP_COLUMNS = 2048
+"""The same of bytes, whose sums are wider than they are: half a page of a row. 1x768x3072 took 82, 77 and 73 us with
+1024, 2048 and 4096, which leaves threads one unit."""
+
 LINE_ROWS = 64
 """Rows of a unit that multiplies lines: their results are written as whole vectors."""
 
@@ -83,6 +89,8 @@ def product_types(schedule: ContractionSchedule, gemm: Problem) -> ProductTypes:
     sums = schedule.arithmetic.sums
     if schedule.arithmetic.operands == str(BF16):
         return ProductTypes(BF16, BF16, F32, BFLOAT_GROUP)
+    if schedule.arithmetic.operands == str(I16):
+        return ProductTypes(gemm.a.base.dtype, gemm.b.base.dtype, sums, PAIR)
     return ProductTypes(
         sums if schedule.packs_rows else gemm.a.base.dtype,
         sums if schedule.packs_columns else gemm.b.base.dtype,
@@ -109,10 +117,10 @@ def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     return {**rows, "depth": Measure(depth, (MANY,))}
 
 
-def contraction_candidates(problem: KernelProblem, target: Target) -> Sequence[Schedule]:
+def contraction_candidates(problem: KernelProblem, case: Case, target: Target) -> Sequence[Schedule]:
     """Panels and lines with either operand as rows; for what these are not written for, the general kernel."""
     dot = next(op for op in problem.block.ops if op.name == "dot")
-    in_bytes = byte_schedule(problem, target) if is_of_bytes(dot) else None
+    in_bytes = _of_bytes(problem, case, target) if is_of_bytes(dot) else None
     if in_bytes is not None:
         return (in_bytes,)
     dtypes = (*(operand.dtype for operand in dot.operands), dot.dtype())
@@ -122,6 +130,21 @@ def contraction_candidates(problem: KernelProblem, target: Target) -> Sequence[S
         return (_general(problem.block, target, why),)
     candidates = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, target))
     return candidates or (_general(problem.block, target, "an operand does not lie in steps of strides"),)
+
+
+def _of_bytes(problem: KernelProblem, case: Case, target: Target) -> ContractionSchedule | None:
+    """The schedule of a contraction of bytes: one row reads B in order, where panels would be packed of it.
+
+    1x768 by 768x3072 took 310 us by panels, and 77 by sweeps.
+    """
+    lanes = target.vector_bits // I32.bits
+    for left, name in enumerate(("left", "right")):
+        gemm = panel_problem(problem.block, left)
+        if gemm is None or problem.is_constant(problem.block.parameters.index(gemm.a.base)):
+            continue
+        if (gemm.rows == 1 or case.most[name] == 1) and _is_by_sweeps(problem, gemm, lanes):
+            return replace(_sweeps(gemm, I16, I32, target), tile=Tile(1, BYTE_SWEEP_COLUMNS, 1))
+    return byte_schedule(problem, target)
 
 
 def _sums(dtypes: Sequence[DType]) -> DType | None:
@@ -136,7 +159,7 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
     by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
     if by_panels is not None:
         if _is_by_sweeps(problem, by_panels, target.vector_bits // sums.bits):
-            yield _sweeps(by_panels, sums, target)
+            yield _sweeps(by_panels, sums, sums, target)
         if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
             yield _bfloat_tiles(by_panels, problem)
         for vectors in (4, 3, 2, 1):
@@ -224,12 +247,12 @@ def _chunk_rows(gemm: Problem, width: int) -> int:
     return max(1, -(-gemm.rows // max(1, -(-gemm.rows // most))))
 
 
-def _sweeps(gemm: Problem, sums: DType, target: Target) -> ContractionSchedule:
+def _sweeps(gemm: Problem, operands: DType, sums: DType, target: Target) -> ContractionSchedule:
     lanes = target.vector_bits // sums.bits
     return ContractionSchedule(
         algorithm="sweeps",
         tile=Tile(1, SWEEP_COLUMNS, 1),
-        arithmetic=Arithmetic(str(sums), sums),
+        arithmetic=Arithmetic(str(operands), sums),
         left=gemm.left,
         workers=Threads(lanes, GRAIN_PRODUCTS),
         why="one row, and columns that are read in order",
