@@ -110,20 +110,42 @@ def test_given_positions() -> None:
     assert_agrees("GroupQueryAttention", inputs, do_rotary=1, **OPTIONS)
 
 
-def test_norms_of_queries_and_keys() -> None:
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize(
+    ("counts", "ends"), [([3, 3], [4, 2]), ([1, 3], [0, 5]), ([2, 0], [7, 3])], ids=["some", "first", "idle"]
+)
+def test_padding_behind_the_new_tokens_counts_for_nothing(counts: list[int], ends: list[int], rotary: int) -> None:
+    inputs = decoding(2, 3, 11, ends, 11) | dict.fromkeys(("cos", "sin", "positions", "bias", "sink"))
+    inputs |= angles() if rotary else {}
+    inputs |= dict.fromkeys(("k_scale", "v_scale", "q_norm", "k_norm")) | {"counts": i32(counts)}
+    expected = run_theirs(make_model("GroupQueryAttention", inputs, do_rotary=rotary, **OPTIONS), inputs)
+    actual = run_ours(make_model("GroupQueryAttention", inputs, do_rotary=rotary, **OPTIONS), inputs)
+    for batch, (count, end) in enumerate(zip(counts, ends, strict=True)):
+        assert_all_close([actual[0][batch, :count]], [expected[0][batch, :count]])
+        for ours, theirs in zip(actual[1:], expected[1:], strict=True):
+            assert ours.shape == theirs.shape
+            assert_all_close([ours[batch, :, : end + 1]], [theirs[batch, :, : end + 1]])
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"qk_norm_epsilon": 0.5}, {"q_norm_epsilon": 0.5, "k_norm_epsilon": 0.1}], ids=str
+)
+def test_norms_of_queries_and_keys(given: dict[str, float]) -> None:
     inputs = decoding(1, 4, 0, [3], 4, past=False)
     q, k = (inputs[name].reshape(1, 4, -1, D) for name in "qk")  # type: ignore[union-attr]
     weights = normal(D, seed=1), normal(D, seed=2)
+    shared = given.get("qk_norm_epsilon", 1e-6)
+    epsilons = [given.get(f"{name}_norm_epsilon", shared) for name in "qk"]
     scaled = [
-        (x / np.sqrt((x.astype(np.float64) ** 2).mean(3, keepdims=True) + 1e-6) * w).astype(np.float32)
-        for x, w in zip((q, k), weights, strict=True)
+        (x / np.sqrt((x.astype(np.float64) ** 2).mean(3, keepdims=True) + epsilon) * w).astype(np.float32)
+        for x, w, epsilon in zip((q, k), weights, epsilons, strict=True)
     ]
     plain = inputs | {"q": scaled[0].reshape(1, 4, -1), "k": scaled[1].reshape(1, 4, -1)}
     names = ("cos", "sin", "positions", "bias", "sink", "k_scale", "v_scale")
     normed = inputs | dict.fromkeys(names) | {"q_weight": weights[0], "k_weight": weights[1]}
     options = {"num_heads": N, "kv_num_heads": G}
     (expected,) = run_ours(make_model("GroupQueryAttention", plain, **options), plain)
-    (y,) = run_ours(make_model("GroupQueryAttention", normed, **options), normed)
+    (y,) = run_ours(make_model("GroupQueryAttention", normed, **options, **given), normed)
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
 
 

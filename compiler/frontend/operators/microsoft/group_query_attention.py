@@ -44,10 +44,11 @@ def group_query_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     q, k, v = (_normed(x, name, node, ir) for x, name in zip(_heads(node, ir), ("q", "k", "v"), strict=True))
     batch, _, length, _ = q.shape
     ends = of_shape(_as_vector(node.input("seqlens_k"), ir), (batch,), "seqlens_k", node, ir, PAST)
-    before = ir.max(ir.sub(ir.add(ir.cast(ends, I64), 1), ir.size(length)), 0)
+    last = ir.cast(ends, I64)
+    before = ir.max(ir.sub(ir.add(last, 1), _new_tokens(batch, length, node, ir)), 0)
     lengths = ir.reshape(before, (batch, 1, 1, 1))
     if node.flag("do_rotary", False):
-        q, k = _rotated(q, k, before, node, ir)
+        q, k = _rotated(q, k, before, last, node, ir)
     cache = _cache(k, v, lengths, node, ir)
     bias = _bias(q, cache, node, ir)
     if _has_sink(node):
@@ -65,6 +66,21 @@ def _expect_known_form(node: Node) -> None:
         node.unsupported("sliding_window_cache is set; export the model with whole caches")
     if node.wants(3):
         node.unsupported("the output output_qk is wanted; use the standard's Attention-24, which has one")
+
+
+def _new_tokens(batch: Dim, length: Dim, node: Node, ir: Builder) -> Value:
+    """i64[] or i64[B]: how many of the new tokens are none of padding.
+
+    Padding is behind the others. What it leaves in the cache is behind all that a query sees, and not said to be 0.
+    """
+    counts = node.optional("query_seqlens")
+    if counts is None:
+        return ir.size(length)
+    if node.optional("past_key") is None or not node.flag("causal", True):
+        node.fail(
+            PAST, "query_seqlens is given without a past, or attention is not causal", rule=f"{RULE}, query_seqlens"
+        )
+    return ir.cast(of_shape(counts, (batch,), "query_seqlens", node, ir, PAST), I64)
 
 
 def _as_vector(value: Value, ir: Builder) -> Value:
@@ -98,14 +114,17 @@ def _normed(x: Value, name: str, node: Node, ir: Builder) -> Value:
     if weight is None:
         return x
     weight = of_shape(weight, x.shape[3:], f"{name}_norm_weight", node, ir, "normalization-parameter")
-    return ir.rms_norm(x, weight, 3, node.float("qk_norm_epsilon"))
+    return ir.rms_norm(x, weight, 3, node.float(f"{name}_norm_epsilon", node.float("qk_norm_epsilon")))
 
 
-def _rotated(q: Value, k: Value, before: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+def _rotated(q: Value, k: Value, before: Value, last: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
     batch, _, length, _ = q.shape
     positions = node.optional("position_ids")
     if positions is None:
         positions = ir.add(ir.reshape(before, (batch, 1)), ir.iota((1, length), 1, I64))
+        if node.optional("query_seqlens") is not None:
+            # Padding is turned, too, and may be behind the last angle.
+            positions = ir.min(positions, ir.reshape(ir.max(last, 0), (batch, 1)))
     else:
         positions = of_shape(positions, (batch, length), "position_ids", node, ir, "rotary-positions")
     cos, sin = node.inputs("cos_cache", "sin_cache")

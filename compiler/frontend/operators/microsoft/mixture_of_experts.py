@@ -158,6 +158,8 @@ def _swiglu(gate: Value, linear: Value | None, node: Node, ir: Builder) -> Value
         gate, linear = (ir.slice_axis(gate, 2, start, half) for start in (0, half))
     if linear is None:
         node.fail("missing-input", "the weights of fc3 are left out", rule=f"ONNX Runtime {node.operator}, inputs")
+    if node.flag("swiglu_limit_after_activation", False):
+        node.unsupported("swiglu_limit_after_activation is set, which ONNX Runtime has for one kind of device")
     if node.has("swiglu_limit"):
         limit = node.float("swiglu_limit")
         gate, linear = ir.min(gate, limit), ir.clamp(linear, -limit, limit)
