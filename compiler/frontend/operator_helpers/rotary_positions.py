@@ -14,17 +14,20 @@ def rotated(x: Value, cos: Value, sin: Value, positions: Value, node: Node, ir: 
     """x: T[B, N, S, D], caches: T[P, R/2], positions: i64[B | 1, S]  ->  as x, the first R features of D turned"""
     expect_cache(cos, node)
     sin = of_shape(sin, cos.shape, "sin_cache", node, ir, CODE)
-    turned, width = cos.shape[1] * 2, x.shape[3]
+    rows = [ir.gather(cache, ir.cast(positions, I64), 0) for cache in (cos, sin)]
+    return turned_by(x, rows[0], rows[1], node, ir, interleaved=interleaved)
+
+
+def turned_by(x: Value, cos: Value, sin: Value, node: Node, ir: Builder, *, interleaved: bool) -> Value:
+    """x: T[B, N, S, D], cos, sin: T[B | 1, S, R/2]  ->  as x, the first R features of D turned by these angles"""
+    turned, width = cos.shape[2] * 2, x.shape[3]
     if at_least(turned, width + 1):
         message = f"{turned} of {width} features cannot be turned"
         node.fail(CODE, message, rule=f"ONNX Runtime {node.operator}, cos_cache")
     if not at_least(width, turned):
         ir.guard(width, turned, "at_least", "the caches turn more features than a head has")
-    shape = (*x.shape[:3], cos.shape[1])
-    angles = []
-    for cache in (cos, sin):
-        rows = ir.unsqueeze(ir.gather(cache, ir.cast(positions, I64), 0), (1,))
-        angles.append(ir.broadcast_to(ir.cast(rows, x.dtype), shape))
+    shape = (*x.shape[:3], cos.shape[2])
+    angles = [ir.broadcast_to(ir.cast(ir.unsqueeze(rows, (1,)), x.dtype), shape) for rows in (cos, sin)]
     part = ir.with_shape(ir.slice_axis(x, 3, 0, turned), (*x.shape[:3], turned))
     part = ir.rotary(part, angles[0], angles[1], interleaved)
     if turned == width:

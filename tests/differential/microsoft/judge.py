@@ -12,12 +12,12 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 import onnxc
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.schemas import schema
-from tests.differential.microsoft import attention, floats, quantised, tensors
+from tests.differential.microsoft import attention, floats, quantised, streams, tensors
 from tests.differential.microsoft.draw import RECIPES, Draw, Parts
 from tests.operators.microsoft.agreement import TOLERANCES, make_model, run_theirs
 
 Status = Literal["agrees", "differs", "no kernel"]
-FAMILIES = (attention, floats, quantised, tensors)
+FAMILIES = (attention, floats, quantised, streams, tensors)
 
 NUMPY = {
     "float": "float32", "double": "float64", "float16": "float16", "bool": "bool",

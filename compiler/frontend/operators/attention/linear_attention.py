@@ -57,8 +57,13 @@ def linear_attention(node: Node, ir: Builder) -> tuple[Value, Value]:
     ->  output: T[B, L, Hq * V], present_state: S[B, G, K, V]. The steps are computed in f32.
     Source: https://onnx.ai/onnx/operators/onnx__LinearAttention.html
     """
-    query = node.input("query")
-    tokens = _tokens(node, ir)
+    query, key = node.inputs("query", "key")
+    return read_states(query, key, node.int("q_num_heads"), node, ir)
+
+
+def read_states(query: Value, key: Value, heads: int, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """What LinearAttention gives for a query of `heads` heads and a key; the other operands are those of the node."""
+    tokens = _tokens(query, key, heads, node, ir)
     length, batch, groups, shared, _ = tokens.query.shape
     width = tokens.value.shape[3]
     past = node.optional("past_state")
@@ -79,10 +84,9 @@ def _fail(node: Node, code: str, message: str) -> NoReturn:
     node.fail(code, message, rule=RULE)
 
 
-def _tokens(node: Node, ir: Builder) -> _Token:
+def _tokens(query: Value, key: Value, heads: int, node: Node, ir: Builder) -> _Token:
     """The operands of all steps, time first, heads apart."""
-    query, key, value = node.inputs("query", "key", "value")
-    heads, groups = node.int("q_num_heads"), node.int("kv_num_heads")
+    value, groups = node.input("value"), node.int("kv_num_heads")
     if groups < 1 or heads < 1 or heads % groups:
         _fail(node, HEADS, f"{heads} query heads cannot share {groups} key heads")
     gates, corrects = UPDATE_RULES[node.choice("update_rule", tuple(UPDATE_RULES))]
