@@ -1,6 +1,6 @@
 """Random choices for one case, and what a recipe makes of them: operands and attributes of one node."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ class Parts:
 
     constants: the operands that are initializers. free: those whose sizes may be symbols. steps: how far integers may
     lie apart. tolerance: of floats, relative to the largest, where that of their type does not do; 0 is the type's.
+    shared: the inputs into whose memory ONNX Runtime must write outputs, by output.
     """
 
     inputs: Operands
@@ -28,6 +29,7 @@ class Parts:
     steps: int = 0
     tolerance: float = 0.0
     opset: int = 18
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 import onnxc
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.schemas import schema
-from tests.differential.microsoft import attention, floats, quantised, streams, tensors
+from tests.differential.microsoft import attention, decoders, floats, quantised, streams, tensors
 from tests.differential.microsoft.draw import RECIPES, Draw, Parts
 from tests.operators.microsoft.agreement import TOLERANCES, make_model, run_theirs
 
 Status = Literal["agrees", "differs", "no kernel"]
-FAMILIES = (attention, floats, quantised, streams, tensors)
+FAMILIES = (attention, decoders, floats, quantised, streams, tensors)
 
 NUMPY = {
     "float": "float32", "double": "float64", "float16": "float16", "bool": "bool",
@@ -96,7 +96,7 @@ def judge(operator: str, number: int, target: str = "cpu") -> Outcome:
     """Whether the case gives by `target` what ONNX Runtime gives."""
     dtype, parts, model = draw_case(operator, number)
     try:
-        expected = run_theirs(model, parts.inputs)
+        expected = run_theirs(model, parts.inputs, parts.shared)
     except NoKernel:
         return Outcome(operator, dtype.name, number, "no kernel")
     try:

@@ -54,14 +54,35 @@ def run_ours(model: ModelProto, inputs: Inputs) -> tuple[np.ndarray, ...]:
     return interpret(module, {name: value for name, value in inputs.items() if name in names and value is not None})
 
 
-def run_theirs(model: ModelProto, inputs: Inputs) -> tuple[np.ndarray, ...]:
-    """The results by ONNX Runtime on the CPU, as the node is written."""
+def run_theirs(model: ModelProto, inputs: Inputs, shared: Mapping[str, str] | None = None) -> tuple[np.ndarray, ...]:
+    """The results by ONNX Runtime on the CPU, as the node is written.
+
+    shared: the inputs into whose memory outputs are written, by output; a few kernels ask for that.
+    """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = {info.name for info in session.get_inputs()}
-    return tuple(session.run(None, {name: value for name, value in inputs.items() if name in names}))
+    given = {name: value for name, value in inputs.items() if name in names and value is not None}
+    return _bound(session, given, shared) if shared else tuple(session.run(None, given))
+
+
+def _bound(
+    session: onnxruntime.InferenceSession, given: Mapping[str, np.ndarray], shared: Mapping[str, str]
+) -> tuple[np.ndarray, ...]:
+    """The results where outputs have the memory of inputs."""
+    binding = session.io_binding()
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value.copy()) for name, value in given.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for info in session.get_outputs():
+        if info.name in shared:
+            binding.bind_ortvalue_output(info.name, values[shared[info.name]])
+        else:
+            binding.bind_output(info.name)
+    session.run_with_iobinding(binding)
+    return tuple(np.array(result.numpy()) for result in binding.get_outputs())
 
 
 def assert_agrees(

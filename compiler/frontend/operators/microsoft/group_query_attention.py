@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
-from onnxc.compiler.frontend.operator_helpers.attention_heads import attended, join_heads, scale_of, split_heads
+from onnxc.compiler.frontend.operator_helpers.attention_heads import attended, grouped_heads, join_heads, scale_of
 from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
 from onnxc.compiler.frontend.operator_helpers.rotary_positions import expect_cache, rotated
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element, read_lengths
@@ -41,14 +41,14 @@ def group_query_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     tokens. Or query: T[B, S, (N + 2 G) * D] with all three. Caches of angles: T[P, R/2], used where do_rotary is set.
     """
     _expect_known_form(node)
-    q, k, v = (_normed(x, name, node, ir) for x, name in zip(_heads(node, ir), ("q", "k", "v"), strict=True))
+    q, k, v = (_normed(x, name, node, ir) for x, name in zip(grouped_heads(node, ir), ("q", "k", "v"), strict=True))
     batch, _, length, _ = q.shape
     ends = of_shape(_as_vector(node.input("seqlens_k"), ir), (batch,), "seqlens_k", node, ir, PAST)
     last = ir.cast(ends, I64)
     before = ir.max(ir.sub(ir.add(last, 1), _new_tokens(batch, length, node, ir)), 0)
     lengths = ir.reshape(before, (batch, 1, 1, 1))
     if node.flag("do_rotary", False):
-        q, k = _rotated(q, k, before, last, node, ir)
+        q, k = turned_heads(q, k, _positions(before, last, length, node, ir), node, ir)
     cache = _cache(k, v, lengths, node, ir)
     bias = _bias(q, cache, node, ir)
     if _has_sink(node):
@@ -83,29 +83,24 @@ def _new_tokens(batch: Dim, length: Dim, node: Node, ir: Builder) -> Value:
     return ir.cast(of_shape(counts, (batch,), "query_seqlens", node, ir, PAST), I64)
 
 
+def _positions(before: Value, last: Value, length: Dim, node: Node, ir: Builder) -> Value:
+    """i64[B, S]: those of the new tokens"""
+    (batch,), given = before.shape, node.optional("position_ids")
+    if given is not None:
+        return of_shape(given, (batch, length), "position_ids", node, ir, "rotary-positions")
+    positions = ir.add(ir.reshape(before, (batch, 1)), ir.iota((1, length), 1, I64))
+    if node.optional("query_seqlens") is None:
+        return positions
+    # Padding is turned, too, and may be behind the last angle.
+    return ir.min(positions, ir.reshape(ir.max(last, 0), (batch, 1)))
+
+
 def _as_vector(value: Value, ir: Builder) -> Value:
     """i32[B] of i32[B] or i32[B, 1]"""
     return ir.reshape(value, value.shape[:1]) if value.rank == 2 and value.shape[1] == 1 else value
 
 
 # Operands
-
-
-def _heads(node: Node, ir: Builder) -> list[Value]:
-    """Queries T[B, N, S, D], and keys and values T[B, G, S, D]"""
-    heads, groups = node.int("num_heads"), node.int("kv_num_heads")
-    if groups < 1 or heads < 1 or heads % groups:
-        node.fail("attention-heads", f"{heads} heads cannot share {groups} of keys", rule=RULE)
-    query, key, value = node.input("query"), node.optional("key"), node.optional("value")
-    if key is not None and value is not None:
-        q, k, v = (split_heads(x, n, node, ir) for x, n in ((query, heads), (key, groups), (value, groups)))
-        k = of_shape(k, (q.shape[0], None, q.shape[2], q.shape[3]), "key", node, ir, "attention-heads")
-        return [q, k, of_shape(v, k.shape, "value", node, ir, "attention-heads")]
-    if key is not None or value is not None:
-        node.fail("missing-input", "only one of key and value is given", rule=RULE)
-    packed = split_heads(query, heads + 2 * groups, node, ir)
-    starts = ((0, heads), (heads, groups), (heads + groups, groups))
-    return [ir.slice_axis(packed, 1, start, count) for start, count in starts]
 
 
 def _normed(x: Value, name: str, node: Node, ir: Builder) -> Value:
@@ -117,16 +112,8 @@ def _normed(x: Value, name: str, node: Node, ir: Builder) -> Value:
     return ir.rms_norm(x, weight, 3, node.float(f"{name}_norm_epsilon", node.float("qk_norm_epsilon")))
 
 
-def _rotated(q: Value, k: Value, before: Value, last: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
-    batch, _, length, _ = q.shape
-    positions = node.optional("position_ids")
-    if positions is None:
-        positions = ir.add(ir.reshape(before, (batch, 1)), ir.iota((1, length), 1, I64))
-        if node.optional("query_seqlens") is not None:
-            # Padding is turned, too, and may be behind the last angle.
-            positions = ir.min(positions, ir.reshape(ir.max(last, 0), (batch, 1)))
-    else:
-        positions = of_shape(positions, (batch, length), "position_ids", node, ir, "rotary-positions")
+def turned_heads(q: Value, k: Value, positions: Value, node: Node, ir: Builder) -> tuple[Value, Value]:
+    """Queries and keys T[B, N, S, D], turned by the caches at positions: i64[B, S], which must be in them"""
     cos, sin = node.inputs("cos_cache", "sin_cache")
     expect_cache(cos, node)
     expect_in_range(positions, cos.shape[0], node, ir)

@@ -59,12 +59,12 @@ def _heads(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
     elif key.rank == 4:
         # Keys and values have their parts of the bias in them already.
         total = query.shape[-1] * 2 + value.shape[1] * value.shape[3] if value.rank == 4 else query.shape[-1] * 3
-        return split_heads(_biased(query, 0, total, node, ir), heads, node, ir), key, value
+        return split_heads(biased(query, 0, total, node, ir), heads, node, ir), key, value
     else:
         q, k, v = query, key, value
     hidden, total = q.shape[-1], q.shape[-1] * 2 + v.shape[-1]
     starts: tuple[Dim, ...] = (0, hidden, hidden * 2)
-    q, k, v = (_biased(x, start, total, node, ir) for x, start in zip((q, k, v), starts, strict=True))
+    q, k, v = (biased(x, start, total, node, ir) for x, start in zip((q, k, v), starts, strict=True))
     return split_heads(q, heads, node, ir), split_heads(k, heads, node, ir), split_heads(v, heads, node, ir)
 
 
@@ -78,7 +78,7 @@ def _unpacked(x: Value, count: int, name: str, node: Node, ir: Builder) -> list[
     return [ir.reshape(part, (batch, length, heads * width)) for part in parts]
 
 
-def _biased(x: Value, start: Dim, total: Dim, node: Node, ir: Builder) -> Value:
+def biased(x: Value, start: Dim, total: Dim, node: Node, ir: Builder) -> Value:
     """x: T[..., C] plus C elements of the bias: T[total] from `start` on, where there is one"""
     bias = node.optional("bias")
     if bias is None:
