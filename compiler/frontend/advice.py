@@ -30,7 +30,6 @@ _ADVICE = {
     "DequantizeWithOrder": _QDQ,
     "EPContext": "it holds code for one device; compile the model from which it was made",
     "GemmFloat8": "use MatMul between DequantizeLinear and QuantizeLinear",
-    "GreedySearch": _GENERATION,
     "LongformerAttention": "export the attention as MatMul and Softmax",
     "MurmurHash3": _TEXTS,
     "PackedAttention": "keep the padding: let the optimiser write Attention",

@@ -1,4 +1,4 @@
-"""Recipes: attention of decoders with a cache that they write over, and the search for words."""
+"""Recipes: attention of decoders with a cache that they write over."""
 
 import numpy as np
 
