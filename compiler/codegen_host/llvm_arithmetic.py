@@ -65,9 +65,9 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 class Writer(Protocol):
     """What an operation needs of a function builder."""
 
-    def value(self, instruction: str, type: str) -> Reg: ...
+    def computed(self, instruction: str, type: str) -> Reg: ...
 
-    def intrinsic(self, name: str, type: str, *arguments: Reg, flags: str = "") -> Reg: ...
+    def computed_intrinsic(self, name: str, type: str, *arguments: Reg) -> Reg: ...
 
 
 class IntegerOperation:
@@ -103,7 +103,7 @@ class IntegerOperation:
         return self._emit(type, left, right)
 
     def _emit(self, type: str, left: str, right: str) -> Reg:
-        return self._builder.value(f"{self._opcode} {type} {left}, {right}", type)
+        return self._builder.computed(f"{self._opcode} {type} {left}, {right}", type)
 
 
 class ClosedOperation(IntegerOperation):
@@ -140,7 +140,7 @@ class IntrinsicOperation(ClosedOperation):
     __slots__ = ()
 
     def _emit(self, type: str, left: str, right: str) -> Reg:
-        return self._builder.intrinsic(f"llvm.{self._opcode}.*", type, Reg(left, type), Reg(right, type))
+        return self._builder.computed_intrinsic(f"llvm.{self._opcode}.*", type, Reg(left, type), Reg(right, type))
 
 
 class FloatOperation:
@@ -155,7 +155,7 @@ class FloatOperation:
     def __call__(self, a: Float, b: Float, flags: str = "") -> Reg:
         type = common_type(a, b)
         opcode = flagged(self._opcode, flags)
-        return self._builder.value(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", type)
+        return self._builder.computed(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", type)
 
 
 def operand_text(value: Reg | float, type: str) -> str:

@@ -32,6 +32,7 @@ from onnxc.compiler.codegen_host.llvm_values import (
     vector_shape,
     vector_type,
 )
+from onnxc.compiler.codegen_host.scoped_values import ScopedValues
 
 __all__ = ["Float", "FunctionBuilder", "Int", "Reg"]
 
@@ -98,6 +99,7 @@ class FunctionBuilder:
         self._labels = 0
         self._block = "entry"
         self._is_open = True
+        self._known = ScopedValues()
 
         self.add = ClosedOperation(self, "add")
         self.sub = ClosedOperation(self, "sub")
@@ -145,6 +147,14 @@ class FunctionBuilder:
         self._lines.append(f"  {name} = {instruction}")
         return Reg(name, type)
 
+    def computed(self, instruction: str, type: str) -> Reg:
+        """As `value`, of an instruction that gives the same whenever it runs: one that ran before is not repeated."""
+        known = self._known.find(instruction)
+        if known is None:
+            known = self.value(instruction, type)
+            self._known.add(instruction, known)
+        return known
+
     def emit(self, instruction: str) -> None:
         """Appends an instruction without a result."""
         self._lines.append(f"  {instruction}")
@@ -173,7 +183,7 @@ class FunctionBuilder:
         return self.sub(0, a)
 
     def fneg(self, a: Reg, flags: str = "") -> Reg:
-        return self.value(f"{flagged('fneg', flags)} {a.type} {a.text}", a.type)
+        return self.computed(f"{flagged('fneg', flags)} {a.type} {a.text}", a.type)
 
     def fma(self, a: Float, b: Float, c: Float, flags: str = "") -> Reg:
         """a * b + c rounded once; a library call on targets without the instruction."""
@@ -186,7 +196,7 @@ class FunctionBuilder:
         if isinstance(a, int) and isinstance(b, int):
             return TRUE if COMPARISONS[predicate](a, b) else FALSE
         type = common_type(a, b)
-        return self.value(
+        return self.computed(
             f"icmp {predicate} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type)
         )
 
@@ -194,7 +204,7 @@ class FunctionBuilder:
         """i1 per lane; predicates are LLVM's: ordered (oeq, olt, …), unordered (une, ult, …), ord, uno."""
         type = common_type(a, b)
         opcode = f"{flagged('fcmp', flags)} {predicate}"
-        return self.value(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type))
+        return self.computed(f"{opcode} {type} {operand_text(a, type)}, {operand_text(b, type)}", boolean_type(type))
 
     def is_null(self, pointer: Reg) -> Reg:
         """i1: whether an address is none."""
@@ -217,14 +227,14 @@ class FunctionBuilder:
             chosen = a if condition.text == "true" else b
             return chosen if isinstance(chosen, Reg) else constant(type, chosen)
         operands = f"{condition.type} {condition.text}, {type} {operand_text(a, type)}, {type} {operand_text(b, type)}"
-        return self.value(f"{flagged('select', flags)} {operands}", type)
+        return self.computed(f"{flagged('select', flags)} {operands}", type)
 
     def convert(self, op: str, x: Int, type: str) -> Reg:
         """A cast by its LLVM name: sitofp uitofp fptosi fptoui trunc zext sext fpext fptrunc bitcast ptrtoint …"""
         x = as_reg(x)
         if x.type == type:
             return x
-        return self.value(f"{op} {x.type} {x.text} to {type}", type)
+        return self.computed(f"{op} {x.type} {x.text} to {type}", type)
 
     # Memory
 
@@ -233,9 +243,9 @@ class FunctionBuilder:
         if isinstance(offset, int):
             if offset == 0:
                 return pointer
-            return self.value(f"getelementptr {element_type}, ptr {pointer.text}, i64 {offset}", "ptr")
+            return self.computed(f"getelementptr {element_type}, ptr {pointer.text}, i64 {offset}", "ptr")
         type = vector_type("ptr", max(offset.lanes, pointer.lanes))
-        return self.value(
+        return self.computed(
             f"getelementptr {element_type}, {pointer.type} {pointer.text}, {offset.type} {offset.text}", type
         )
 
@@ -395,6 +405,11 @@ class FunctionBuilder:
             name = name[:-1] + intrinsic_suffix(type)
         return self.call(name, type, *arguments, flags=flags)
 
+    def computed_intrinsic(self, name: str, type: str, *arguments: Reg) -> Reg:
+        """As `intrinsic`, of one that gives the same whenever it runs."""
+        name = name.replace("*", intrinsic_suffix(type))
+        return self.computed(self._call_text(self._declared(name, type, arguments), type, arguments, ""), type)
+
     @overload
     def call(self, name: str, type: Literal["void"], *arguments: Int, flags: str = "") -> None: ...  # type: ignore[overload-overlap]
     @overload
@@ -402,9 +417,7 @@ class FunctionBuilder:
     def call(self, name: str, type: str, *arguments: Int, flags: str = "") -> Reg | None:
         """The result of a function by name, None for void; it is declared where the module does not define it."""
         operands = [as_reg(argument) for argument in arguments]
-        if name not in self.declarations:
-            self.declarations[name] = f"declare {type} @{name}({', '.join(x.type for x in operands)})"
-        return self._call(f"@{name}", type, operands, flags)
+        return self._call(self._declared(name, type, operands), type, operands, flags)
 
     @overload
     def call_pointer(self, pointer: Reg, type: Literal["void"], *arguments: Int) -> None: ...  # type: ignore[overload-overlap]
@@ -420,12 +433,22 @@ class FunctionBuilder:
         return Reg(f"@{name}", "ptr")
 
     def _call(self, callee: str, type: str, arguments: Sequence[Reg], flags: str) -> Reg | None:
-        operands = ", ".join([f"{x.type} {x.text}" for x in arguments])
-        text = f"{flagged('call', flags)} {type} {callee}({operands})"
+        text = self._call_text(callee, type, arguments, flags)
         if type == "void":
             self.emit(text)
             return None
         return self.value(text, type)
+
+    def _declared(self, name: str, type: str, arguments: Sequence[Reg]) -> str:
+        """What calls a function by, which is declared where the module does not define it."""
+        if name not in self.declarations:
+            self.declarations[name] = f"declare {type} @{name}({', '.join(x.type for x in arguments)})"
+        return f"@{name}"
+
+    @staticmethod
+    def _call_text(callee: str, type: str, arguments: Sequence[Reg], flags: str) -> str:
+        operands = ", ".join([f"{x.type} {x.text}" for x in arguments])
+        return f"{flagged('call', flags)} {type} {callee}({operands})"
 
     # Control flow
 
@@ -465,11 +488,12 @@ class FunctionBuilder:
         self._begin(head)
         phis = self._reserve()
         index, arguments = self._register("i64"), tuple(self._register(value.type) for value in values)
-        following = _next_values(body(index, *arguments), values)
-        assert self._is_open, "the body of a loop ends in ret"
-        next_index = self.add(index, step)
-        latch = self._block
-        self._branch_if(self.icmp("slt", next_index, stop), head, after)
+        with self._known.scope():
+            following = _next_values(body(index, *arguments), values)
+            assert self._is_open, "the body of a loop ends in ret"
+            next_index = self.add(index, step)
+            latch = self._block
+            self._branch_if(self.icmp("slt", next_index, stop), head, after)
         initial = (as_reg(start), *values)
         self._fill(phis, (index, *arguments), [(before, initial), (latch, (next_index, *following))])
         self._begin(after)
@@ -507,9 +531,10 @@ class FunctionBuilder:
         self._begin(head)
         phis = self._reserve()
         arguments = tuple(self._register(value.type) for value in values)
-        self._branch_if(condition(*arguments), inside, after)
-        self._begin(inside)
-        following = _next_values(body(*arguments), values)
+        with self._known.scope():
+            self._branch_if(condition(*arguments), inside, after)
+            self._begin(inside)
+            following = _next_values(body(*arguments), values)
         arms = [(before, values)]
         if self._is_open:
             arms.append((self._block, following))
@@ -542,7 +567,8 @@ class FunctionBuilder:
             if branch is None:
                 continue
             self._begin(label)
-            results = tuple(as_reg(value) for value in branch() or ())
+            with self._known.scope():
+                results = tuple(as_reg(value) for value in branch() or ())
             assert otherwise is not None or not results, "results need a value for both branches"
             if self._is_open:
                 arms.append((self._block, results))

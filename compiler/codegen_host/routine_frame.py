@@ -4,11 +4,11 @@ The symbols of a program are words of the frame. A region that binds a symbol wh
 and puts the other back at its end; so steps, and the segments that they call, read a symbol wherever it is used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.codegen_host.heap import buffer_address, buffer_of, call_grow
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_saturated_size, emit_size
 from onnxc.compiler.diagnostics import Location
@@ -31,6 +31,9 @@ from onnxc.runtime.program import (
 
 __all__ = ["FaultTable", "RoutineFrame"]
 
+_REPORTED = (STATUS_CODE, STATUS_LOCATION, STATUS_VALUE, STATUS_SIZE)
+"""The words of the status block that a fault is told in."""
+
 
 @dataclass
 class FaultTable:
@@ -51,9 +54,12 @@ class RoutineFrame:
         self.frame = f.parameters[0]
         self.ordinals = {name: ordinal for ordinal, name in enumerate(symbols)}
         self.first_array = FRAME_SYMBOLS + len(symbols)
+        self._symbols: dict[str, Reg] = {}
         self.heap, self.status, self.weights = (
             f.load("ptr", self.word(ordinal), 8) for ordinal in (FRAME_HEAP, FRAME_STATUS, FRAME_WEIGHTS)
         )
+        # Named once, where every fault can see them.
+        self.report = [f.gep(self.status, ordinal, "i64") for ordinal in _REPORTED]
 
     def word(self, ordinal: int) -> Reg:
         """Where word `ordinal` of the frame is."""
@@ -63,12 +69,25 @@ class RoutineFrame:
 
     def symbol(self, name: str) -> Reg:
         """The value of a symbol now."""
-        return self.f.load("i64", self.word(FRAME_SYMBOLS + self.ordinals[name]), 8)
+        if name not in self._symbols:
+            self._symbols[name] = self.f.load("i64", self.word(FRAME_SYMBOLS + self.ordinals[name]), 8)
+        return self._symbols[name]
 
     def set_symbols(self, values: Mapping[str, Int]) -> None:
         """Symbols have these values from here on."""
         for name, value in values.items():
             self.f.store(value, self.word(FRAME_SYMBOLS + self.ordinals[name]), 8)
+            self._symbols[name] = as_reg(value)
+
+    def in_region(self, write: Callable[[], None]) -> Callable[[], None]:
+        """What writes steps that do not always run once: symbols are read again in them, and behind them."""
+
+        def region() -> None:
+            self._symbols.clear()
+            write()
+            self._symbols.clear()
+
+        return region
 
     def size(self, dim: Dim) -> Int:
         """A size with the symbols as they are now."""
@@ -118,9 +137,8 @@ class RoutineFrame:
         f, ordinal = self.f, self.faults.ordinal(kind, message, location)
 
         def leave() -> None:
-            words = ((STATUS_CODE, FAULT), (STATUS_LOCATION, ordinal), (STATUS_VALUE, value), (STATUS_SIZE, size))
-            for word, x in words:
-                f.store(x, f.gep(self.status, word, "i64"), 8)
+            for word, x in zip(self.report, (FAULT, ordinal, value, size), strict=True):
+                f.store(x, word, 8)
             f.ret(1)
 
         f.if_(condition, leave)

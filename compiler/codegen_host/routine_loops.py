@@ -54,7 +54,7 @@ class LoopWriter:
             below = f.icmp("slt", f.load("i64", self.counter, 8), limit)
             return as_reg(f.and_(below, f.icmp("ne", f.load("i8", self.flag), 0)))
 
-        f.while_((), goes_on, self.round)
+        f.while_((), goes_on, self.frame.in_region(self.round))
         values.known = outside
         self.leave(before)
 

@@ -179,7 +179,7 @@ class _Writer:
                 self.frame.set_symbols({**before, **symbols})
                 bound.update(symbols)
 
-            return write
+            return self.frame.in_region(write)
 
         f.if_(condition, arm(step.then), arm(step.otherwise))
         self.values.known = outside | bound

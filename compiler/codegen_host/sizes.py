@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
@@ -25,13 +26,13 @@ def emit_estimate(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> R
     """About the value of `dim` as a double, which does not overflow; where it is too large an i64 may be anything."""
     if isinstance(dim, int):
         return f.constant("double", float(dim))
-    total = f.constant("double", 0.0)
+    terms: list[Reg] = []
     for monomial, factor in dim.terms:
-        value = f.constant("double", float(factor))
-        for atom in monomial:
-            value = f.fmul(value, _estimated(atom, symbols, f))
-        total = f.fadd(total, value)
-    return total
+        factors = [_estimated(atom, symbols, f) for atom in monomial]
+        if factor != 1 or not factors:
+            factors.insert(0, f.constant("double", float(factor)))
+        terms.append(reduce(f.fmul, factors))
+    return reduce(f.fadd, terms) if terms else f.constant("double", 0.0)
 
 
 def emit_saturated_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:

@@ -399,6 +399,55 @@ def test_unrolled_loops_have_no_branch() -> None:
     assert native(["i64"], body, "i64")(5) == 30
 
 
+def test_what_has_been_computed_is_not_computed_again() -> None:
+    def body(f: FunctionBuilder, x: Reg, p: Reg) -> Reg:
+        first, address, value = f.add(x, 3), f.gep(p, x, "i64"), f.fmul(f.convert("sitofp", x, "double"), 2.0)
+        assert f.add(x, 3) is first
+        assert f.add(3, x) is first
+        assert f.gep(p, x, "i64") is address
+        assert f.fmul(f.convert("sitofp", x, "double"), 2.0) is value
+        assert f.smin(x, first) is f.smin(x, first)
+        assert f.icmp("slt", x, first) is f.icmp("slt", x, first)
+        assert f.fcmp("olt", value, 1.0) is f.fcmp("olt", value, 1.0)
+        assert f.fmul(value, value) != f.fmul(value, value, "contract")
+        assert f.load("i64", address) != f.load("i64", address)
+        assert f.held(x) != f.held(x)
+        assert f.call("g", "i64", x) != f.call("g", "i64", x)
+        return first
+
+    write("f", [("i64", "x"), ("ptr", "p")], body, "i64").text()
+
+
+@pytest.mark.parametrize("scope", ["loop", "then", "else", "condition", "while"])
+def test_what_only_some_ways_compute_is_computed_again_behind_them(scope: str) -> None:
+    def body(f: FunctionBuilder, n: Reg) -> Reg:
+        def three_more(*_: Int) -> None:
+            f.add(n, 3)
+
+        def is_small(i: Int) -> Reg:
+            three_more() if scope == "condition" else None
+            return f.icmp("slt", i, 0)
+
+        def next_one(i: Int) -> Sequence[Int]:
+            three_more()
+            return (f.add(i, 1),)
+
+        match scope:
+            case "loop":
+                f.loop(0, n, 1, three_more)
+            case "then":
+                f.if_(f.icmp("sgt", n, 100), three_more)
+            case "else":
+                f.if_(f.icmp("slt", n, 100), lambda: None, three_more)
+            case _:
+                f.while_((n,), is_small, next_one)
+        return f.add(n, 3)
+
+    assert write("f", [("i64", "n")], body, "i64").text().count("add i64 %n, 3") == 2
+    call = native(["i64"], body, "i64")
+    assert [call(n) for n in (0, 5, 200)] == [3, 8, 203]
+
+
 def test_loops_nest_around_branches() -> None:
     def body(f: FunctionBuilder, n: Reg) -> Reg:
         def outer(i: Int, total: Reg) -> Sequence[Reg]:

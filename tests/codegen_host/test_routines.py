@@ -9,6 +9,8 @@ import pytest
 
 from onnxc.compiler.codegen_cpu.emit import emit
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.routine_frame import FaultTable, RoutineFrame
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
@@ -292,6 +294,17 @@ def test_a_symbol_that_a_loop_gives_other_values_is_as_before_behind_it() -> Non
     again = build.add(build.mul(x, 2), build.iota(x.shape, 0, I64))
     found = compared(module_of(build, [x], [grown, again, build.sizes([x.shape[0]])]), [np.array([5, 6])])
     assert [array.tolist() for array in found] == [[5, 6, 2, 4, 6], [10, 13], [2]]
+
+
+def test_a_symbol_is_read_once_until_it_is_set_or_may_be() -> None:
+    f = FunctionBuilder("f", [("ptr", "frame")])
+    frame = RoutineFrame(f, ["N", "M"], FaultTable())
+    first, other = frame.symbol("N"), frame.symbol("M")
+    assert frame.symbol("N") is first
+    frame.set_symbols({"N": 7})
+    assert (frame.symbol("N").text, frame.symbol("M")) == ("7", other)
+    frame.in_region(lambda: None)()
+    assert not {frame.symbol("N").text, frame.symbol("M").text} & {first.text, other.text, "7"}
 
 
 def test_elements_to_stack_have_one_shape() -> None:
