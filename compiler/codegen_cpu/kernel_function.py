@@ -19,6 +19,13 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import Threads
 from onnxc.compiler.target import Target
 
+STEPPING_KINDS = frozenset({"convolution", "contraction", "suppress_boxes"})
+"""Kernels whose loops step through memory as they are written, and are as fast where LLVM looks for nothing better.
+
+On AVX2 convolutions take 0.90 to 0.99 of the time then, those of depthwise 0.86 to 0.94. Attention would take 1.35 and
+small reductions up to 1.39. Arm processors, whose addresses have fewer forms, were not measured.
+"""
+
 
 @dataclass(frozen=True)
 class KernelCode:
@@ -127,6 +134,7 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
         features=target.features,
         vector_bytes=target.vector_bits // 8,
         vector_registers=target.vector_registers,
+        effort="plain" if kernel.kind in STEPPING_KINDS and target.arch == "x86_64" else "most",
     )
     arguments = f.parameters[0]
 

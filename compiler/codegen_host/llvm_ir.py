@@ -12,6 +12,7 @@ arithmetic on constants is done here, while writing; everything else is left to 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, overload
 
+from onnxc.compiler.codegen_host.effort import Effort
 from onnxc.compiler.codegen_host.llvm_arithmetic import (
     COMPARISONS,
     ClosedOperation,
@@ -74,16 +75,18 @@ class FunctionBuilder:
         features: Collection[str] = (),
         vector_bytes: int = 64,
         vector_registers: int = 32,
+        effort: Effort = "most",
     ) -> None:
         """internal: known to its module alone. hidden: known to the modules of its image.
 
         features: the instruction sets that may be asked for by name, as far as the target has them. vector_bytes: the
-        bytes of its widest register. vector_registers: how many of these there are.
+        bytes of its widest register. vector_registers: how many of these there are. effort: what LLVM does for it.
         """
         self.name = name
         self.returns = returns
         self.features = frozenset(features)
         self.vector_bytes, self.vector_registers = vector_bytes, vector_registers
+        self.effort = effort
         # The definitions of constants in memory, by their names.
         self.constants: dict[str, str] = {}
         self.declarations: dict[str, str] = {}

@@ -5,6 +5,7 @@ text = ModuleBuilder().add(f).text()
 
 from collections.abc import Mapping, Sequence
 
+from onnxc.compiler.codegen_host.effort import EFFORTS, marked
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, scalar_literal
 
@@ -62,17 +63,13 @@ class ModuleBuilder:
     def texts(self, length: int = MODULE_LENGTH) -> tuple[str, ...]:
         """The same as modules to be linked, each of at most `length` instructions or of one function.
 
-        Its functions must be known to each other's modules: none is internal.
+        All in one take the same effort. Functions must be known to each other's modules: none is internal.
         """
-        groups: list[dict[str, FunctionBuilder]] = []
-        room = 0
-        for name, function in self._functions.items():
-            if function.length > room:
-                groups.append({})
-                room = length
-            groups[-1][name] = function
-            room -= function.length
-        return tuple(map(self._text, groups))
+        return tuple(
+            marked(self._text(group), effort)
+            for effort in EFFORTS
+            for group in _groups({name: f for name, f in self._functions.items() if f.effort == effort}, length)
+        )
 
     def _text(self, functions: Mapping[str, FunctionBuilder]) -> str:
         declarations = dict(self._declarations)
@@ -85,3 +82,16 @@ class ModuleBuilder:
         constants = dict(item for function in functions.values() for item in function.constants.items())
         lines = [*self._constants, *constants.values(), *(f.text() for f in functions.values()), *needed, ""]
         return "\n".join(lines)
+
+
+def _groups(functions: Mapping[str, FunctionBuilder], length: int) -> list[dict[str, FunctionBuilder]]:
+    """Functions in their order, in groups of so many instructions or of one function."""
+    groups: list[dict[str, FunctionBuilder]] = []
+    room = 0
+    for name, function in functions.items():
+        if function.length > room:
+            groups.append({})
+            room = length
+        groups[-1][name] = function
+        room -= function.length
+    return groups

@@ -7,6 +7,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from onnxc.compiler.codegen_host.effort import effort_of
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import host_architecture
 
@@ -24,10 +25,10 @@ os.register_at_fork(before=_LLVM.acquire, after_in_parent=_LLVM.release, after_i
 def compile_object(ir_text: str, target: Target, pipeline: int | None = None) -> bytes:
     """A position-independent ELF object with the code of a module, the same bytes for the same text.
 
-    The instructions are selected and scheduled at the highest level; the IR is taken as written, unless `pipeline`
-    (1 to 3) asks for LLVM's optimisations first. LLVM works in a thread of its own, as Python handles no signal while
-    it does: an exception of a handler, such as KeyboardInterrupt, comes out of here at once, and what LLVM does then
-    is dropped when it is done.
+    The instructions are selected and scheduled with the effort that the module asks for; the IR is taken as written,
+    unless `pipeline` (1 to 3) asks for LLVM's optimisations first. LLVM works in a thread of its own, as Python handles
+    no signal while it does: an exception of a handler, such as KeyboardInterrupt, comes out of here at once, and what
+    LLVM does then is dropped when it is done.
     """
     result: Future[bytes] = Future()
     threading.Thread(target=_fulfil, args=(result, ir_text, target, pipeline), name="onnxc-llvm").start()
@@ -37,7 +38,7 @@ def compile_object(ir_text: str, target: Target, pipeline: int | None = None) ->
 def _fulfil(result: Future[bytes], ir_text: str, target: Target, pipeline: int | None) -> None:
     try:
         with _LLVM:
-            machine = _target_machine(target)
+            machine = _emitting_machine(ir_text, target)
             result.set_result(machine.emit_object(_parse(ir_text, machine, pipeline)))
     except BaseException as problem:
         result.set_exception(problem)
@@ -57,13 +58,22 @@ def optimized(module: llvm.ModuleRef, target: Target) -> str:
 
 def assembly(ir_text: str, target: Target, pipeline: int | None = None) -> str:
     """The same code as text."""
-    machine = _target_machine(target)
-    text: str = machine.emit_assembly(_parse(ir_text, machine, pipeline))
+    with _LLVM:
+        machine = _emitting_machine(ir_text, target)
+        text: str = machine.emit_assembly(_parse(ir_text, machine, pipeline))
     return text
 
 
+def _emitting_machine(ir_text: str, target: Target) -> llvm.TargetMachine:
+    """What makes code of a module with the effort that it asks for, until another is asked for."""
+    effort = effort_of(ir_text)
+    # An option of the whole process is the only one that there is.
+    llvm.set_option("onnxc", f"-disable-lsr={str(effort != 'most').lower()}")
+    return _target_machine(target, 0 if effort == "least" else 3)
+
+
 @cache
-def _target_machine(target: Target) -> llvm.TargetMachine:
+def _target_machine(target: Target, level: int = 3) -> llvm.TargetMachine:
     assert target.kind == "cpu", f"no object code for {target}"
     if target.arch == host_architecture():
         llvm.initialize_native_target()
@@ -78,7 +88,7 @@ def _target_machine(target: Target) -> llvm.TargetMachine:
     return llvm.Target.from_triple(_TRIPLES[target.arch]).create_target_machine(
         cpu=_LLVM_NAMES.get(target.name, target.name),
         features=",".join(features),
-        opt=3,
+        opt=level,
         reloc="pic",
         codemodel="small",
     )

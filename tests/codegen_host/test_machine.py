@@ -1,11 +1,15 @@
 """Object code: what is refused, what differs between targets, and that the bytes are always the same."""
 
+import re
 import struct
+from functools import reduce
 
 import pytest
 
+from onnxc.compiler.codegen_host.effort import EFFORTS, Effort, effort_of, marked
 from onnxc.compiler.codegen_host.image import support_object
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
+from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import assembly, compile_object
 from onnxc.compiler.target import parse_target
 from tests.codegen_host.native import module, write
@@ -58,6 +62,56 @@ def test_same_text_same_bytes(target: str) -> None:
     assert compile_object(WIDE, parsed) == first
     support_object.cache_clear()
     assert support_object(parsed) == pool
+
+
+def sums_of_rows(f: FunctionBuilder, x: Reg, n: Reg, stride: Reg) -> None:
+    """Sums whose addresses are products, of which a loop may go from one to the next by additions."""
+
+    def step(i: Int) -> None:
+        rows = [f.gep(x, f.mul(f.mul(i, row), stride), "float") for row in (3, 5, 7)]
+        total = reduce(f.fadd, [f.load("float", row, 4) for row in rows])
+        f.store(total, f.gep(x, i, "float"), 4)
+
+    f.loop(0, n, 1, step)
+
+
+ROWS = module(write("rows", [("ptr", "x"), ("i64", "n"), ("i64", "stride")], sums_of_rows))
+
+
+def test_modules_take_the_effort_that_they_ask_for() -> None:
+    target = parse_target("cpu:x86-64-v3")
+    most, plain, least = (assembly(marked(ROWS, effort), target) for effort in EFFORTS)
+    assert "imulq" in plain
+    assert "imulq" not in most
+    assert len(least.splitlines()) > len(plain.splitlines())
+    assert assembly(ROWS, target) == most
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "aarch64"])
+def test_what_was_compiled_before_does_not_matter(target: str) -> None:
+    parsed = parse_target(f"cpu:{target}")
+    once = {effort: compile_object(marked(ROWS, effort), parsed) for effort in EFFORTS}
+    assert len(set(once.values())) == len(EFFORTS)
+    for effort in (*reversed(EFFORTS), *EFFORTS):
+        assert compile_object(marked(ROWS, effort), parsed) == once[effort]
+
+
+def test_a_module_says_which_effort_it_asks_for() -> None:
+    assert [effort_of(marked(WIDE, effort)) for effort in EFFORTS] == list(EFFORTS)
+    assert effort_of(WIDE) == "most"
+    assert effort_of("") == "most"
+
+
+def test_functions_are_in_modules_with_others_of_their_effort() -> None:
+    builder = ModuleBuilder()
+    efforts: tuple[Effort, ...] = ("plain", "most", "plain", "least", "most")
+    for ordinal, effort in enumerate(efforts):
+        f = write(f"f{ordinal}", [], lambda f: None)
+        f.effort = effort
+        builder.add(f)
+    texts = builder.texts()
+    assert list(map(effort_of, texts)) == ["most", "plain", "least"]
+    assert [re.findall(r"@(f\d)\(", text) for text in texts] == [["f1", "f4"], ["f0", "f2"], ["f3"]]
 
 
 def test_text_that_does_not_parse_is_our_defect() -> None:

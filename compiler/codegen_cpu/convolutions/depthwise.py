@@ -435,6 +435,7 @@ class _Depthwise:
             e.spread(self._widened(e.load(w, pointer, Index(f.add(offsets[1], f.mul(last, tap)), step)), w))
             for tap in range(self.unrolled)
         ]
+        line = f.gep(self.image.base, offsets[0], memory_type(x.dtype))
         taken = [lane // self.group * self.group + ordinal for lane in range(frame.lanes)]
         sums = list(totals)
         for offset, meeting in self._offsets.items():
@@ -442,11 +443,11 @@ class _Depthwise:
             if is_inside == FALSE:
                 continue
             reader = e if is_inside == TRUE else self._evaluator(mask, is_inside)
-            start = f.add(offsets[0], f.mul(self.image.strides[-2], offset))
-            read = self._widened(reader.load(x, self.image.base, self._channels(reader, start, channel)), x)
+            column = f.mul(self.image.strides[-2], offset)
+            read = self._widened(reader.load(x, line, self._channels(reader, column, channel)), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
-            for column, tap in meeting:
-                sums[column] = f.fma(read, factors[tap], sums[column])
+            for result, tap in meeting:
+                sums[result] = f.fma(read, factors[tap], sums[result])
         return sums
 
     def _widened(self, x: Reg, operand: Value) -> Reg:
