@@ -21,6 +21,7 @@ from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
 from onnxc.compiler.ir.module import Module, Parameter, Value, walk
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.jobs.rare_collections import rare_collections
 from onnxc.compiler.limits import Limits, expect_within, limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations, frozen_inputs
 from onnxc.compiler.options import CompileOptions, ModelSource
@@ -57,7 +58,8 @@ Noun = LoadedModel | CheckedModel | Module | KernelPlan | OfSegments | Artifact
 
 def compile_model(source: ModelSource | LoadedModel, options: CompileOptions) -> Artifact:
     """The artifact of a model."""
-    *_, (_, artifact) = run_stages(source, options)
+    with rare_collections():
+        *_, (_, artifact) = run_stages(source, options)
     assert isinstance(artifact, Artifact), artifact
     return artifact
 
@@ -80,7 +82,8 @@ def run_stages(
 
 def compile_checked(checked: CheckedModel, options: CompileOptions) -> Artifact:
     """The artifact of a model that is checked already."""
-    *_, (_, artifact) = _stages_of_checked(checked, options, back_end(options))
+    with rare_collections():
+        *_, (_, artifact) = _stages_of_checked(checked, options, back_end(options))
     assert isinstance(artifact, Artifact), artifact
     return artifact
 

@@ -1,0 +1,66 @@
+"""Searches for garbage are rare while models are compiled, and as before behind it."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from onnxc.compiler import driver
+from onnxc.compiler.jobs.rare_collections import RARE, rare_collections
+from onnxc.compiler.options import make_options
+from tests.support.models import model_from_text
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    """Those of the process, which are put back."""
+    before = gc.get_threshold()
+    yield before
+    gc.set_threshold(*before)
+
+
+def test_they_are_rare_within_and_as_before_behind(thresholds: tuple[int, int, int]) -> None:
+    with rare_collections():
+        assert gc.get_threshold() == (RARE, *thresholds[1:])
+        with pytest.raises(ValueError, match="x"), rare_collections():
+            raise ValueError("x")
+        assert gc.get_threshold()[0] == RARE
+    assert gc.get_threshold() == thresholds
+
+
+def test_compilations_may_end_in_any_order(thresholds: tuple[int, int, int]) -> None:
+    first, second = rare_collections(), rare_collections()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold()[0] == RARE
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == thresholds
+
+
+@pytest.mark.parametrize("own", [0, RARE + 1])
+def test_a_process_that_has_none_or_rarer_ones_keeps_them(own: int) -> None:
+    gc.set_threshold(own)
+    with rare_collections():
+        assert gc.get_threshold()[0] == own
+    assert gc.get_threshold()[0] == own
+
+
+def test_what_is_set_in_the_meantime_stays() -> None:
+    with rare_collections():
+        gc.set_threshold(9)
+    assert gc.get_threshold()[0] == 9
+
+
+def test_a_model_is_compiled_with_rare_ones(monkeypatch: pytest.MonkeyPatch, thresholds: tuple[int, int, int]) -> None:
+    seen: list[int] = []
+    optimize = driver.optimize
+
+    def watched(*arguments: object) -> object:
+        seen.append(gc.get_threshold()[0])
+        return optimize(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(driver, "optimize", watched)
+    model = model_from_text('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+    driver.compile_model(model, make_options(cache=None))
+    assert (seen, gc.get_threshold()) == ([RARE], thresholds)
