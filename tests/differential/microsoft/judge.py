@@ -12,12 +12,12 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 import onnxc
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.schemas import schema
-from tests.differential.microsoft import attention, decoders, floats, quantised, streams, tensors
+from tests.differential.microsoft import attention, decoders, floats, quantised, streams, tensors, words
 from tests.differential.microsoft.draw import RECIPES, Draw, Parts
 from tests.operators.microsoft.agreement import TOLERANCES, make_model, run_theirs
 
 Status = Literal["agrees", "differs", "no kernel"]
-FAMILIES = (attention, decoders, floats, quantised, streams, tensors)
+FAMILIES = (attention, decoders, floats, quantised, streams, tensors, words)
 
 NUMPY = {
     "float": "float32", "double": "float64", "float16": "float16", "bool": "bool",

@@ -11,6 +11,7 @@ from onnxc.compiler.frontend.operators.tensor.range import range_
 from onnxc.compiler.frontend.operators.tensor.triangles import trilu
 from onnxc.compiler.frontend.operators.tensor.unique import unique
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import at_least, floordiv
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Value
 
@@ -47,6 +48,28 @@ def expand_dims(node: Node, ir: Builder) -> Value:
     if axis is None or len(axis) != 1:
         node.unsupported("the axis is only known at run time; make it a constant")
     return ir.unsqueeze(x, node.axes_list(axis, x.rank + 1, "axis"))
+
+
+@operator("SampleOp", since=(1,), domain=MICROSOFT)
+def sample_op(node: Node, ir: Builder) -> Value:
+    """X: T[...]  ->  X"""
+    return node.input("X")
+
+
+@operator("UnfoldTensor", since=(1,), domain=MICROSOFT)
+def unfold_tensor(node: Node, ir: Builder) -> Value:
+    """input: T[..., N, ...]  ->  T[..., (N - size) / step + 1, ..., size]: parts of an axis, `step` apart"""
+    x, size, step = node.input("input"), node.int("size"), node.int("step")
+    axis = node.axis("dim", x.rank)
+    length = x.shape[axis]
+    if size < 1 or step < 1 or at_least(size, length + 1):
+        message = f"parts of {size}, {step} apart, of an axis of {length}"
+        node.fail("attribute-range", message, rule="ONNX Runtime UnfoldTensor")
+    ir.guard(length, size, "at_least", "the parts are longer than the axis")
+    shape = (floordiv(length - size, step) + 1, size)
+    positions = ir.add(ir.mul(ir.iota(shape, 0, I64), step), ir.iota(shape, 1, I64))
+    order = [*range(axis + 1), *range(axis + 2, x.rank + 1), axis + 1]
+    return ir.transpose(ir.gather(x, positions, axis), order)
 
 
 @operator("CDist", since=(1,), domain=MICROSOFT)
