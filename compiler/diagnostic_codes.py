@@ -574,6 +574,10 @@ OPERANDS: Rows = {
     "slice-range": ("the body of a custom operator slices elements that there are not", "onnxc.custom_operator, build"),
     "tile-repeats": ("there is not one number for each axis", "ONNX Tile, repeats"),
     "window-size": ("a window has a negative number of elements", "ONNX HannWindow, size"),
+    "words-shape": (
+        "the words, their letters or their scores do not fit one another",
+        "ONNX Runtime WordConvEmbedding",
+    ),
 }
 
 COMPARING: Rows = {

@@ -91,8 +91,9 @@ def test_a_word_without_a_first_letter_has_the_vector_0() -> None:
 )
 def test_vectors_of_words_that_do_not_fit(options: dict[str, int], change: Inputs, message: str) -> None:
     inputs = {**word_inputs(words_of(2, 2, most=2), 2), **change}
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         run_ours(make_model("WordConvEmbedding", inputs, **options), inputs)
+    assert caught.value.code == "words-shape"
 
 
 def test_words_of_a_call_that_are_too_short() -> None:

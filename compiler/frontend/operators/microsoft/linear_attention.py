@@ -90,7 +90,7 @@ def causal_conv_with_state(node: Node, ir: Builder) -> tuple[Value, Value]:
     if not node.flag("channels_last", False):
         return convolved_with_state(x, past, dilation, node, ir)
     if x.rank < 3 or (past is not None and past.rank != x.rank):
-        message = f"the input is {x.type}" + ("" if past is None else f" and past_state {past.type}")
+        message = f"the input has {x.rank} axes, not 3 or more, or past_state has another number"
         node.fail("causal-conv-rank", message, rule="ONNX Runtime CausalConvWithState, channels_last")
     turned = None if past is None else _channels_first(past, ir)
     y, state = convolved_with_state(_channels_first(x, ir), turned, dilation, node, ir)
