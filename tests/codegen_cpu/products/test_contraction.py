@@ -5,13 +5,14 @@ import string
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import segments_of
-from onnxc.compiler.target import Target
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 EQUATIONS = [
@@ -164,3 +165,15 @@ def test_a_product_that_leaves_in_other_shapes_and_is_used_again() -> None:
     (segment,) = segments_of(native.plan.body.steps)
     kinds = [native.plan.kernels[launch.variants[0].kernel].kind for launch in segment.launches]
     assert kinds == ["contraction", "pointwise", "pointwise"]
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "is_fetched"),
+    [("x86-64-v3", 1, False), ("x86-64-v3", 2, True), ("x86-64-v4", 1, True), ("aarch64", 1, True)],
+)
+def test_a_panel_is_fetched_ahead_of_a_row_where_the_core_does_not_do_so_itself(
+    target: str, rows: int, is_fetched: bool
+) -> None:
+    text = MicroKernel(ProductTypes(F32, F32, F32), rows, 2).write(parse_target(f"cpu:{target}")).text()
+    # For reading, into the first-level cache, as data.
+    assert ("i32 0, i32 3, i32 1)" in text) == is_fetched
