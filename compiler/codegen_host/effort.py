@@ -6,7 +6,7 @@ __all__ = ["EFFORTS", "Effort", "effort_of", "marked"]
 
 Effort = Literal["most", "plain", "least"]
 """`most`: all that it can. `plain`: the same, but addresses in loops are computed as they are written. `least`: one
-pass without a look at the whole, for what runs once in a call.
+pass without a look at the whole, for long functions that launch kernels.
 
 To find what a loop may add to instead of multiplying takes LLVM half of its time for convolutions, which step through
 memory already, and 1.3 of 1.4 s for boxes that suppress others. `least` takes it a sixth of the time of `most`.

@@ -98,8 +98,7 @@ class FunctionBuilder:
         self._attributes = attributes
         self._lines: list[str] = []
         self._allocas: list[str] = []
-        self._values = 0
-        self._labels = 0
+        self._values = self._labels = 0
         self._block = "entry"
         self._is_open = True
         self._known = ScopedValues()

@@ -10,6 +10,7 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element, read_lengths
+from onnxc.compiler.frontend.operators.microsoft.words import repeated_words
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, I32, I64
@@ -173,20 +174,11 @@ def _penalised(scores: Value, sequences: Value, length: Value, node: Node, ir: B
 
 def _without_repetition(scores: Value, sequences: Value, length: Value, node: Node, ir: Builder) -> Value:
     """Scores, the least for a word that would end a row of no_repeat_ngram_size words that is there already"""
-    size, (batch, most) = node.int("no_repeat_ngram_size"), sequences.shape
+    size = node.int("no_repeat_ngram_size")
     if size <= 0:
         return scores
-    ordinal = ir.broadcast_to(ir.iota((1, most), 1, I64), (batch, most))
-    is_repeated = ir.less(ir.add(ordinal, size - 1), length)
-    for offset in range(size - 1):
-        at = ir.add(ordinal, offset)
-        word = ir.gather_along(sequences, ir.min(at, ir.size(most - 1)), 1)
-        wanted = ir.max(ir.add(ir.sub(length, size - 1), offset), 0)
-        last = ir.gather(sequences, ir.reshape(wanted, (1,)), 1)
-        is_repeated = ir.and_(is_repeated, ir.equal(word, last))
-    ends = ir.gather_along(sequences, ir.min(ir.add(ordinal, size - 1), ir.size(most - 1)), 1)
-    bounds = ir.select(is_repeated, ir.scalar(LOWEST, F32), ir.scalar(float("inf"), F32))
-    return ir.scatter_along(scores, ir.cast(ends, I64), bounds, 1, "min")
+    blocked = repeated_words(sequences, length, scores.shape[1], size, ir)
+    return ir.select(blocked, ir.scalar(LOWEST, F32), scores)
 
 
 def _masked(scores: Value, name: str, shape: tuple[Dim, ...], node: Node, ir: Builder) -> Value:

@@ -5,8 +5,7 @@ from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape
 from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dim_functions import maximum
-from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import BOOL, F32, I32, I64, U32, U64
 from onnxc.compiler.ir.module import Value
 
@@ -103,14 +102,27 @@ def n_gram_repeat_block(node: Node, ir: Builder) -> Value:
     scores = of_shape(scores, (None, None), "scores", node, ir, CODE)
     words = of_shape(node.input("input_ids"), (scores.shape[0], None), "input_ids", node, ir, CODE)
     expect_in_range(words, scores.shape[1], node, ir)
-    (batch, length), rows = words.shape, maximum(words.shape[1] - size + 1, 0)
-    beside = ir.full((batch, size - 1), 0, words.dtype)
-    # So many words lie on both sides that whatever begins in the row may be read.
-    padded = ir.concatenate([beside, words, beside], 1)
-    is_repeated = ir.full((batch, rows), True, BOOL)
+    batch, length = words.shape
+    # What no row reaches, so that there is a word even where none is given.
+    padded = ir.concatenate([words, ir.full((batch, 1), 0, words.dtype)], 1)
+    blocked = repeated_words(padded, ir.size(length), scores.shape[1], size, ir)
+    return ir.select(blocked, ir.scalar(NEGATIVE_INFINITY, F32), scores)
+
+
+def repeated_words(words: Value, length: Value, vocabulary: Dim, size: int, ir: Builder) -> Value:
+    """words: I[B, L], length: i64[]  ->  bool[B, V]: what would end `size` words in a row that are there already
+
+    There are the first `length` of the words; L is not 0.
+    """
+    batch, most = words.shape
+    ordinal = ir.broadcast_to(ir.iota((1, most), 1, I64), (batch, most))
+
+    def ahead(offset: int) -> Value:
+        return ir.gather_along(words, ir.min(ir.add(ordinal, offset), ir.size(most - 1)), 1)
+
+    is_repeated = ir.less(ir.add(ordinal, size - 1), length)
     for offset in range(size - 1):
-        before, last = (ir.slice_axis(padded, 1, start + offset, n) for start, n in ((size - 1, rows), (length, 1)))
-        is_repeated = ir.and_(is_repeated, ir.equal(before, last))
-    ends = ir.slice_axis(padded, 1, 2 * (size - 1), rows)
-    blocked = ir.scatter_along(ir.full(scores.shape, 0, I64), ends, ir.cast(is_repeated, I64), 1, "max")
-    return ir.select(ir.cast(blocked, BOOL), ir.scalar(NEGATIVE_INFINITY, F32), scores)
+        last = ir.max(ir.add(ir.sub(length, size - 1), offset), 0)
+        is_repeated = ir.and_(is_repeated, ir.equal(ahead(offset), ir.gather(words, ir.reshape(last, (1,)), 1)))
+    ends, none = ir.cast(ahead(size - 1), I64), ir.full((batch, vocabulary), 0, I64)
+    return ir.cast(ir.scatter_along(none, ends, ir.cast(is_repeated, I64), 1, "max"), BOOL)
