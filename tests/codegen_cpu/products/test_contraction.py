@@ -5,6 +5,7 @@ import string
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import PAIR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
@@ -168,12 +169,18 @@ def test_a_product_that_leaves_in_other_shapes_and_is_used_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "rows", "is_fetched"),
-    [("x86-64-v3", 1, False), ("x86-64-v3", 2, True), ("x86-64-v4", 1, True), ("aarch64", 1, True)],
+    ("target", "rows", "types", "is_fetched"),
+    [
+        ("x86-64-v3", 1, ProductTypes(F32, F32, F32), False),
+        ("x86-64-v3", 2, ProductTypes(F32, F32, F32), True),
+        ("x86-64-v3", 1, ProductTypes(U8, I8, I32, PAIR), True),
+        ("x86-64-v4", 1, ProductTypes(F32, F32, F32), True),
+        ("aarch64", 1, ProductTypes(F32, F32, F32), True),
+    ],
 )
 def test_a_panel_is_fetched_ahead_of_a_row_where_the_core_does_not_do_so_itself(
-    target: str, rows: int, is_fetched: bool
+    target: str, rows: int, types: ProductTypes, is_fetched: bool
 ) -> None:
-    text = MicroKernel(ProductTypes(F32, F32, F32), rows, 2).write(parse_target(f"cpu:{target}")).text()
+    text = MicroKernel(types, rows, 2).write(parse_target(f"cpu:{target}")).text()
     # For reading, into the first-level cache, as data.
     assert ("i32 0, i32 3, i32 1)" in text) == is_fetched
