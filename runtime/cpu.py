@@ -1,9 +1,10 @@
-"""This machine's processor: what it can execute, native images loaded into the process, aligned memory."""
+"""This machine's processor: what it can execute, and native images loaded into the process.
+
+Processes that compile begin with this page, so nothing here needs NumPy.
+"""
 
 import ctypes
-import errno
 import itertools
-import mmap
 import os
 import platform
 import struct
@@ -13,9 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from onnxc.runtime.errors import DeviceError
 
@@ -107,30 +105,6 @@ def load_image(source: bytes | memoryview | Path, offset: int = 0, size: int | N
     # At exit other threads may still run in the image: it is left mapped then.
     weakref.finalize(image, _libc.dlclose, library._handle).atexit = False
     return image
-
-
-def allocate_aligned(nbytes: int, huge_pages: bool = False) -> npt.NDArray[np.uint8]:
-    """Uninitialised memory on a cache-line boundary; with `huge_pages` zeroed, in such pages if the system has them."""
-    if not huge_pages or nbytes == 0:
-        block = np.empty(nbytes + CACHE_LINE_BYTES, np.uint8)
-        start = -block.ctypes.data % CACHE_LINE_BYTES
-        return block[start : start + nbytes]
-    whole_pages = -(-nbytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
-    mapping = mmap.mmap(-1, whole_pages + HUGE_PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    block = np.frombuffer(mapping, np.uint8)
-    start = -block.ctypes.data % HUGE_PAGE_BYTES
-    advise_huge_pages(mapping, start, whole_pages)
-    return block[start : start + nbytes]
-
-
-def advise_huge_pages(mapping: mmap.mmap, start: int, nbytes: int) -> None:
-    """Asks for huge pages in a part of a mapping; where the kernel has none the memory is good all the same."""
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            mapping.madvise(mmap.MADV_HUGEPAGE, start, nbytes)
-        except OSError as problem:
-            if problem.errno != errno.EINVAL:
-                raise
 
 
 def _read(path: Path, offset: int, size: int | None) -> bytes:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.arrays import describe
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.signature import MISSING, TensorInfo
 
 if TYPE_CHECKING:

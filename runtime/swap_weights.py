@@ -11,9 +11,9 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import Parameter, Program
 from onnxc.runtime.random_state import RANDOM_STATE
 from onnxc.runtime.signature import default_shape

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from onnxc.compiler.planning.kernel_plan import KernelPlan
-from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 
 __all__ = ["LEAST_ELEMENTS", "emptied", "filled"]
 

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from onnxc.compiler.planning.layouts import Layout
-from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.texts import encode_texts
 
 ALIGNMENT_BYTES = 64

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import DeviceError, UnsupportedError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.signature import TensorInfo
 
 __all__ = ["CacheMemory", "HostCacheMemory", "MakeCacheMemory"]

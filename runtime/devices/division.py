@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.runtime.cpu import CACHE_LINE_BYTES, HUGE_PAGE_BYTES, allocate_aligned
+from onnxc.runtime.cpu import CACHE_LINE_BYTES, HUGE_PAGE_BYTES
 from onnxc.runtime.devices.local_layout import LocalLayout, decode_layouts
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.encoding import encode_noun
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import Body, Host, If, JsonValue, Parameter, Program, While
 from onnxc.runtime.texts import LENGTH_BYTES, decode_texts, encode_texts
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.runtime.artifact import Artifact
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.devices.pipeline import Pipeline
 from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
 from onnxc.runtime.engine import default_arrays
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.load import image_of, own_signature, program_engine
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.ranks.engine import RanksPipelineEngine
 from onnxc.runtime.ranks.world import World
 

@@ -30,7 +30,7 @@ from onnxc.runtime.artifact import (
     shares_member,
     source_member,
 )
-from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.device_code import DeviceCode, decode_device_code
 from onnxc.runtime.devices.division import Division, decode_division
 from onnxc.runtime.devices.pipeline import Pipeline, decode_pipeline
@@ -38,6 +38,7 @@ from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
 from onnxc.runtime.files.saved_file import compute_digest, stated_digest
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import JsonValue, Program
 
 __all__ = ["Archive"]

@@ -16,8 +16,9 @@ from functools import partial
 
 import numpy as np
 
-from onnxc.runtime.cpu import HUGE_PAGE_BYTES, advise_huge_pages
+from onnxc.runtime.cpu import HUGE_PAGE_BYTES
 from onnxc.runtime.dtypes import DType
+from onnxc.runtime.native.aligned_memory import advise_huge_pages
 
 __all__ = ["array_maker", "is_output"]
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.runtime.cpu import CACHE_LINE_BYTES, allocate_aligned
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 
 __all__ = ["Message", "Stamp", "pack", "unpack"]
 

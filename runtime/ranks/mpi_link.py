@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 
 if TYPE_CHECKING:
     from mpi4py import MPI

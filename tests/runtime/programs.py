@@ -9,7 +9,7 @@ from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.artifact import Artifact, tie_images
-from onnxc.runtime.cpu import allocate_aligned
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import (
     Binding,
     Body,

@@ -14,8 +14,9 @@ from onnxc.compiler.codegen_host.link import link_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.target import parse_target
 from onnxc.runtime import cpu
-from onnxc.runtime.cpu import allocate_aligned, host_architecture, host_features, load_image
+from onnxc.runtime.cpu import host_architecture, host_features, load_image
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from tests.codegen_host.native import HOST
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.runtime.artifact import Artifact, tie_images
-from onnxc.runtime.cpu import allocate_aligned
 from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import make_executable
+from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import Launch, Program
 from tests.runtime.programs import BIAS, HOST, SCALE, body, launch, program
 from tests.support.fake_driver import FakeDriver, Launched
