@@ -1,7 +1,7 @@
 """A model divided over devices as one of its configurations says: one program, which each of them runs."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import checked_model
@@ -33,6 +33,7 @@ from onnxc.runtime.devices.division import Division, divide_weights
 from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.program import JsonValue, Program
+from onnxc.runtime.records import record
 
 __all__ = ["device_passes", "divide_model", "run_divided_stages"]
 
@@ -67,7 +68,7 @@ def run_divided_stages(
         yield from _run_program(whole, options, end)
 
 
-@dataclass(frozen=True)
+@record
 class _Whole:
     """The lowered model, and how a configuration divides it."""
 

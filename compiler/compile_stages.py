@@ -1,7 +1,7 @@
 """A model with pipeline stages: its segments, each divided over the mesh of its stage, as one artifact."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from onnxc.compiler.back_ends import BackEnd
@@ -28,6 +28,7 @@ from onnxc.runtime.devices.division import divide_weights
 from onnxc.runtime.devices.pipeline import Pipeline, Role, Split, Transfer
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = [
     "DividedSegment",
@@ -81,7 +82,7 @@ def expect_no_microbatches(options: CompileOptions) -> None:
         raise InputError(message, code="microbatches-without-stages")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class DividedSegment:
     """A segment divided over the devices of its stage."""
 

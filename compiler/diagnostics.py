@@ -1,10 +1,10 @@
 """Diagnostics: what is wrong with a model, where, which values disagree, and the rule that says so."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.runtime.errors import ModelError, UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["DiagnosedModelError", "Diagnostic", "Location", "error", "model_error", "unsupported_error", "warning"]
 
@@ -14,7 +14,7 @@ _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 JsonField = str | list[str] | dict[str, str | int | None] | None
 
 
-@dataclass(frozen=True)
+@record
 class Location:
     """A node of a model: the path of its graph, its index there, its name and its operator version."""
 
@@ -34,7 +34,7 @@ class Location:
         return text
 
 
-@dataclass(frozen=True)
+@record
 class Diagnostic:
     """One finding; `values` are lines such as `data "table" : f32[30522, 768]`."""
 

@@ -11,7 +11,7 @@ emit       machine code                      -> Artifact
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import checked_model
@@ -31,6 +31,7 @@ from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import UnsupportedError, reworded
+from onnxc.runtime.records import record
 
 __all__ = [
     "Noun",
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@record
 class OfSegments:
     """What a stage makes of each segment of a pipeline, in order; its text is theirs, one after the other."""
 

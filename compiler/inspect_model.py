@@ -1,7 +1,6 @@
 """A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.checked_model import check_or_repair, checked_model
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
@@ -25,6 +24,7 @@ from onnxc.compiler.model_warnings import warn_of
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from onnxc.runtime.files.plain_files import AnyPath
+from onnxc.runtime.records import record
 
 __all__ = ["Inspection", "declare_types", "expand_functions", "find_all", "find_types", "inspect_loaded", "write_model"]
 
@@ -58,7 +58,7 @@ def find_all(
         return (error(problem.code, str(problem)),)
 
 
-@dataclass(frozen=True)
+@record
 class Inspection:
     """What is known of a model: its findings, and as far as these let it be known, the model checked and its types."""
 

@@ -7,10 +7,11 @@ limits={"expanded_nodes": 10_000_000})`; each is checked, and has a diagnostic o
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeVar
 
 from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "expect_within", "limited_to", "limits_in_force", "make_limits", "raising"]
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 _DEEPEST = 100
 
 
-@dataclass(frozen=True)
+@record
 class Limits:
     """The greatest of each that is accepted.
 

@@ -3,7 +3,7 @@
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_checkable
@@ -22,6 +22,7 @@ from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.devices.device_choice import expect_kind, parse_devices
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.files.cache_folder import default_cache_folder
+from onnxc.runtime.records import record
 
 __all__ = ["CacheOption", "CompileOptions", "DTypesOption", "DimRange", "ModelSource", "make_options"]
 
@@ -51,7 +52,7 @@ class _Index(Protocol):
     def __index__(self) -> int: ...
 
 
-@dataclass(frozen=True)
+@record
 class CompileOptions:
     """Checked options of one compilation.
 

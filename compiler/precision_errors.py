@@ -4,7 +4,7 @@ An error is measured against the fp32 results of the same inputs, at the element
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE, precision_passes
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.host.values import HostValue, as_array
+from onnxc.runtime.records import record
 
 __all__ = ["LayerError", "OutputError", "layer_errors", "output_errors"]
 
 
-@dataclass(frozen=True)
+@record
 class OutputError:
     """How far one output is off.
 
@@ -48,7 +49,7 @@ class OutputError:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@record
 class LayerError:
     """The relative RMS error of what a node gives, and by how much it is more than that of what the node reads."""
 

@@ -4,18 +4,18 @@ Plain data; nothing here generates code.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.runtime.cpu import host_architecture, host_features
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["Target", "known_targets", "parse_target", "without"]
 
 Kind = Literal["cpu", "cuda", "interpreter"]
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """A kind of device and what it can execute; `parse_target(str(target)) == target`.
 
@@ -40,7 +40,7 @@ class Target:
         return set(features) <= set(self.features)
 
 
-@dataclass(frozen=True)
+@record
 class _Processor:
     arch: str
     vector_bits: int

@@ -6,7 +6,6 @@ compiled with its initializers as constants; one that a call replaces an initial
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,12 +21,13 @@ from onnxc.compiler.options import ModelSource
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.records import record
 from onnxc.runtime.values import host_value
 
 __all__ = ["Prepared", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
 
-@dataclass(frozen=True)
+@record
 class Prepared:
     """A compiled model; `frozen` has its initializers as constants, `compile` compiles it so or otherwise."""
 

@@ -7,13 +7,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 
 import onnxc
+from onnxc.runtime.records import record
 
 DATA = files("onnxc") / "data"
 CALLS = 200
@@ -22,7 +22,7 @@ SHADES = " ░▒▓█"
 ASCII_SHADES = " .+#@"
 
 
-@dataclass(frozen=True)
+@record
 class Demonstration:
     """What one run of the demonstration gave."""
 

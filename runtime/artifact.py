@@ -28,7 +28,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -42,6 +42,7 @@ from onnxc.runtime.files.plain_files import path_text, replaced_file
 from onnxc.runtime.files.saved_file import BLANK_DIGEST, SavedFile, write_digest
 from onnxc.runtime.image_ties import program_digest, tie_image
 from onnxc.runtime.program import JsonValue, Parameter, Program
+from onnxc.runtime.records import record
 
 __all__ = [
     "DIVISION", "FORMAT", "FORMAT_VERSION", "KERNELS", "MANIFEST", "PAGE_BYTES", "PIPELINE", "PROGRAM", "PROVENANCE",
@@ -68,7 +69,7 @@ _WRITE_BYTES = 1 << 24
 LARGE_BYTES = zipfile.ZIP64_LIMIT // 2
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Artifact:
     """A compiled model.
 

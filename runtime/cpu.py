@@ -11,11 +11,11 @@ import struct
 import tempfile
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.records import record
 
 CACHE_LINE_BYTES = 64
 HUGE_PAGE_BYTES = 2 << 20
@@ -70,7 +70,7 @@ def _permits_tiles() -> bool:
     return int(_libc.syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_STATE)) == 0
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Image:
     """A loaded native image; its code stays mapped as long as this object, or a function of it, is alive."""
 

@@ -5,16 +5,16 @@ Nothing here loads a kernel or knows how it was made.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["DeviceCode", "DeviceKernel", "decode_device_code", "decode_kernel", "encode_device_code", "encode_kernel"]
 
 
-@dataclass(frozen=True)
+@record
 class DeviceKernel:
     """A compiled kernel.
 
@@ -40,7 +40,7 @@ class DeviceKernel:
     source: str
 
 
-@dataclass(frozen=True)
+@record
 class DeviceCode:
     """The kernels of an artifact for an architecture such as "sm_90", each once, numbered by their order."""
 

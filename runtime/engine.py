@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import DeviceError, OnnxcError
 from onnxc.runtime.fast_call import Shapes, write_fast_call
+from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While

@@ -6,16 +6,15 @@ the host, of which a classifier with labels that are texts has one, took 18 µs 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import indent
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.addresses import ADDRESS, memory
 from onnxc.runtime.arrays import READY_FLAGS
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.runtime.native.addresses import ADDRESS, memory
 from onnxc.runtime.native.launch import NativeLaunch, out_of_memory
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import (
@@ -28,6 +27,7 @@ from onnxc.runtime.program import (
     Step,
     attribute_sizes,
 )
+from onnxc.runtime.records import record
 from onnxc.runtime.steps import UNFIT, host_error, prepared_host, ready_array, unfit_step
 from onnxc.runtime.values import own_values
 
@@ -98,7 +98,7 @@ except (InputError, MemoryError) as problem:
     raise host_error(step{k}, problem) from None"""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class FastCall:
     """`call` takes one value for each input.
 

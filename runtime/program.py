@@ -7,17 +7,18 @@ The compiler writes it, the runtime runs it; nothing here knows the IR. Sizes ar
 import ast
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Union
 
 import ml_dtypes
 import numpy as np
 
+from onnxc.runtime.records import record
+
 SizeText = str
 JsonValue = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]  # noqa: UP007
 
 
-@dataclass(frozen=True)
+@record
 class TensorSpec:
     """The element type, by its IR name, and the shape of an array."""
 
@@ -25,7 +26,7 @@ class TensorSpec:
     shape: tuple[SizeText, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """Symbol number `symbol` becomes the size of an axis of the array in a slot."""
 
@@ -34,7 +35,7 @@ class Binding:
     symbol: int
 
 
-@dataclass(frozen=True)
+@record
 class Launch:
     """One native call: an entry of the image over a frame of sizes and arrays; it needs an arena of its own.
 
@@ -54,7 +55,7 @@ class Launch:
     late: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Host:
     """A function of `onnxc.runtime.host` over arrays; `attributes` are in the form that `compile_attributes` reads."""
 
@@ -66,7 +67,7 @@ class Host:
     location: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class BindSizes:
     """The integers in a slot become symbols."""
 
@@ -74,7 +75,7 @@ class BindSizes:
     symbols: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Guard:
     """An InputError with `message` unless `left` is equal to, broadcast with, or at least `right`."""
 
@@ -85,7 +86,7 @@ class Guard:
     location: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class If:
     """One of two bodies over the same inputs."""
 
@@ -97,7 +98,7 @@ class If:
     bindings: tuple[Binding, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class While:
     """A body run while the iteration is below the limit and the condition holds (see the IR primitive `while`).
 
@@ -118,7 +119,7 @@ class While:
     location: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Release:
     """Slots that no later step reads."""
 
@@ -128,7 +129,7 @@ class Release:
 Step = Launch | Host | BindSizes | Guard | If | While | Release
 
 
-@dataclass(frozen=True)
+@record
 class Constant:
     """An array of the weights, by its place in their bytes, that a slot holds from the start."""
 
@@ -137,7 +138,7 @@ class Constant:
     spec: TensorSpec
 
 
-@dataclass(frozen=True)
+@record
 class Check:
     """An axis of a parameter that must have a size which other symbols decide."""
 
@@ -146,7 +147,7 @@ class Check:
     size: SizeText
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """Steps over `slots` arrays. Parameters arrive in the slots `parameters`, results leave from `results`."""
 
@@ -159,7 +160,7 @@ class Body:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Parameter:
     """An input or output of the program: its name and type, sizes in the names of the symbols for people to read.
 
@@ -173,7 +174,7 @@ class Parameter:
     default: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Symbol:
     """A named size and its range."""
 
@@ -182,7 +183,7 @@ class Symbol:
     high: int | None
 
 
-@dataclass(frozen=True)
+@record
 class Fault:
     """What a native call may find wrong with sizes and data; runtime/native/faults.py says the error for each kind."""
 
@@ -191,7 +192,7 @@ class Fault:
     location: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Growth:
     """How one CUDA graph serves calls whose sizes grow: kernels load those sizes from a table that each call brings.
 
@@ -205,7 +206,7 @@ class Growth:
     room: tuple[SizeText, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """A whole program. Symbols that inputs bind come with their declared ranges; status blocks number the faults.
 
@@ -342,7 +343,7 @@ def attribute_sizes(attributes: Mapping[str, JsonValue]) -> tuple[SizeText, ...]
     return tuple(texts)
 
 
-@dataclass(frozen=True)
+@record
 class _SizeValue:
     """The place of a size among the evaluated texts."""
 

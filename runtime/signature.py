@@ -4,7 +4,7 @@ Every InputError names the input, what came, and what was expected.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -17,6 +17,7 @@ from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.program import Binding, Check, Parameter, Program, Symbol, compile_sizes
 from onnxc.runtime.random_state import RANDOM_STATE, seed_words
+from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseTensor
 from onnxc.runtime.values import import_value, is_optional_type
 
@@ -43,7 +44,7 @@ T = TypeVar("T", bound=np.ndarray | DeviceValue | Shards)
 ImportTensor = Callable[[object, DType, str, str], T]
 
 
-@dataclass(frozen=True)
+@record
 class TensorInfo:
     """An input or output: its name, element type, and shape of numbers and names of sizes.
 
@@ -65,7 +66,7 @@ class TensorInfo:
 MISSING: Final = object()
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """The inputs and outputs of a program in order, and how shapes become sizes.
 

@@ -1,16 +1,17 @@
 """Sparse tensors as values of a call: what they hold, and what SparseTensorProto wants of their indices."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+
+from onnxc.runtime.records import record
 
 __all__ = ["SparseIndexError", "SparseTensor", "linear_indices"]
 
 MOST_ELEMENTS = 1 << 63
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class SparseTensor:
     """A tensor of `shape` of which only some elements are stored; the others are 0, or empty texts.
 

@@ -5,7 +5,7 @@ update is seen before all are there, nothing is copied, and a call that fails ha
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from onnxc.runtime.dtypes import DType
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.native.aligned_memory import allocate_aligned
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import MISSING, TensorInfo
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Variables:
             self.current[key], self.spare[key] = self.spare[key], self.current[key]
 
 
-@dataclass(frozen=True)
+@record
 class StateProgram:
     """An executable and what its inputs and outputs are.
 

@@ -1,10 +1,11 @@
 """What an executable has done so far."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Stats:
     """Counts since the executable was made.
 

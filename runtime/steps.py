@@ -7,7 +7,6 @@ symbols of their own: what they bind is not seen outside.
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -37,6 +36,7 @@ from onnxc.runtime.program import (
     compile_attributes,
     compile_sizes,
 )
+from onnxc.runtime.records import record
 from onnxc.runtime.texts import decode_texts
 from onnxc.runtime.values import as_array, host_value, shape_of
 
@@ -88,7 +88,7 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class ExecutionContext(Generic[W]):
     """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
 
@@ -104,7 +104,7 @@ class ExecutionContext(Generic[W]):
     exchange: Callable[[Host], RunStep[W] | None] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class PreparedBody(Generic[W]):
     """A body ready to run; `template` are its slots with the constants in them."""
 

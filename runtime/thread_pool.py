@@ -10,11 +10,11 @@ import mmap
 import os
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.records import record
 
 __all__ = [
     "MAX_WORKERS", "POOL_LAYOUT", "RECORDING_THREADS", "PoolHandle", "PoolState", "RecordingMemory",
@@ -74,7 +74,7 @@ class RecordingMemory(ctypes.Structure):
     _fields_ = (("outer", _HandleMemory), ("log", ctypes.c_void_p), ("inner", _HandleMemory))
 
 
-@dataclass(frozen=True)
+@record
 class PoolHandle:
     """The right to use up to `threads` threads of the pool; `address` is the `ptr pool` of generated code."""
 
@@ -87,7 +87,7 @@ class PoolHandle:
         return ctypes.addressof(self.memory)
 
 
-@dataclass(frozen=True)
+@record
 class _Pool:
     """The state lies in memory that is never given back: threads may look at it until the process ends."""
 

@@ -17,9 +17,9 @@ from onnxc.compiler.ir.module import Module
 from onnxc.compiler.planning.kernel_plan import Buffer as PlanBuffer
 from onnxc.compiler.planning.kernel_plan import Launch, Segment
 from onnxc.compiler.planning.schedules import Schedule
-from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.gpu.driver import Driver
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.workspaces import STATUS_WORDS
 
 __all__ = ["PlanRunner"]

@@ -8,11 +8,11 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnxc.compiler.frontend.content_digest import content_digest
 from onnxc.compiler.jobs.file_cache import FileCache
+from onnxc.runtime.records import record
 
 __all__ = ["KnownDigests"]
 
@@ -30,7 +30,7 @@ _MAX_BYTES = 1 << 20
 """Some 6,000 files."""
 
 
-@dataclass(frozen=True)
+@record
 class KnownDigests:
     """The digests of files that were read before, in a folder; None for a folder is to read each."""
 

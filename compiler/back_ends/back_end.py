@@ -1,7 +1,6 @@
 """What a back end is: for one target its passes, its view of planning, and what writes its code."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.options import CompileOptions
@@ -11,6 +10,7 @@ from onnxc.compiler.planning.choose_schedules import PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact
+from onnxc.runtime.records import record
 
 __all__ = ["BackEnd", "Progress", "computing_constants"]
 
@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 """Is told how many kernels of a GPU, or modules for a processor, are compiled, and of how many."""
 
 
-@dataclass(frozen=True)
+@record
 class BackEnd:
     """How modules become artifacts for one target. `host` is the processor that runs the native functions."""
 

@@ -1,12 +1,12 @@
 """Rows that are copied as they lie in memory: long ones by the C library, others by vectors."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dtypes import BOOL, DType
+from onnxc.runtime.records import record
 
 LEAST_COPIED_BYTES = 4096
 """Longer rows are for memcpy, which does not read the lines that it writes whole.
@@ -14,7 +14,7 @@ LEAST_COPIED_BYTES = 4096
 i64[128, 128] repeated 12 times, rows of 64 KiB: 90 us in place of 170; 128 times 6 KiB: 36 in place of 40."""
 
 
-@dataclass(frozen=True)
+@record
 class Span:
     """Where elements begin: an offset in a buffer."""
 

@@ -26,9 +26,10 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Index:
     """Positions along an axis: `base` + lane * `step`, plus `vector` of one i64 per lane where there is one."""
 

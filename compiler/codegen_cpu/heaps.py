@@ -5,16 +5,16 @@ compared without sign, and no two entries are equal.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.runtime.records import record
 
 Entry = tuple[Reg, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Heap:
     """Heaps whose entries have words of these types, and the name of the function that sifts."""
 

@@ -5,7 +5,6 @@ some, then the values of the kernel's symbols.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
@@ -18,6 +17,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import Threads
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 STEPPING_KINDS = frozenset({"convolution", "contraction", "suppress_boxes"})
 """Kernels whose loops step through memory as they are written, and are as fast where LLVM looks for nothing better.
@@ -27,7 +27,7 @@ small reductions up to 1.39. Arm processors, whose addresses have fewer forms, w
 """
 
 
-@dataclass(frozen=True)
+@record
 class KernelCode:
     """A compiled-to-IR kernel: `units` of work, claimed `grain` at a time.
 
@@ -42,7 +42,7 @@ class KernelCode:
     modules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class KernelFrame:
     """A kernel function being written, with its arguments unpacked."""
 

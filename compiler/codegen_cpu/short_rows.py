@@ -6,7 +6,6 @@ else is gathered at offsets that all such vectors have in common. Of the rows le
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
@@ -19,6 +18,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.domain import Domain
 from onnxc.compiler.planning.loops.views import View
+from onnxc.runtime.records import record
 
 
 def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCode:
@@ -38,7 +38,7 @@ def emit_short_rows(frame: KernelFrame, domain: Domain, block: int) -> KernelCod
     return KernelCode(f.name, (f,), product(outer) * blocks, frame.grain(minimum(rows, block) * columns))
 
 
-@dataclass(frozen=True)
+@record
 class ShortRows:
     """A kernel whose rows have so many `columns`."""
 

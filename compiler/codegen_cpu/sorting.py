@@ -3,11 +3,10 @@
 The least key comes first. Equal keys are ordered by their indices, so that every order is the stable one.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
+from onnxc.runtime.records import record
 
 # An estimate: the counters of eight digits of 8 bits take 16 KiB and stay in the L1 cache, those of 11 bits would not.
 DIGIT_BITS = 8
@@ -17,7 +16,7 @@ DIGITS = 1 << DIGIT_BITS
 _MANTISSA = {F64: 52, F32: 23, F16: 10, BF16: 7}
 
 
-@dataclass(frozen=True)
+@record
 class Ordering:
     """How elements of `dtype` are ordered: NaN after every number, -0.0 equal to 0.0, or all of it backwards."""
 

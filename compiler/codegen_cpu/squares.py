@@ -7,7 +7,6 @@ lines of the result are known not to do so, they are written from the registers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
@@ -18,9 +17,10 @@ from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.views import View
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class TurnedTile:
     """A tile of `rows` by `side` columns of a value that is the view of a buffer, dense along the axis `crossed`."""
 

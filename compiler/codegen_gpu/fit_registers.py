@@ -5,7 +5,7 @@ there and back in each round along k.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.growing_sizes import growing_symbols
 from onnxc.compiler.codegen_gpu.kernels import emit_kernel
@@ -15,13 +15,14 @@ from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan
 from onnxc.compiler.planning.schedules import Schedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
+from onnxc.runtime.records import record
 
 __all__ = ["CompileKernels", "FittedPlan", "fit_registers"]
 
 CompileKernels = Callable[[Sequence[KernelSource]], Sequence[DeviceKernel]]
 
 
-@dataclass(frozen=True)
+@record
 class FittedPlan:
     """A plan with the kernels that are taken, the code of each by its ordinal, and all sources of these, compiled."""
 
@@ -30,7 +31,7 @@ class FittedPlan:
     kernels: Mapping[KernelSource, DeviceKernel]
 
 
-@dataclass(frozen=True)
+@record
 class _Fit:
     """A kernel as it was compiled, the stack of its threads, and the schedules that are left to try."""
 

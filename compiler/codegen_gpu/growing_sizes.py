@@ -6,7 +6,7 @@ sizes alone.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
@@ -22,11 +22,12 @@ from onnxc.compiler.planning.kernel_plan import (
     segments_of,
 )
 from onnxc.compiler.planning.place_buffers import value_bytes
+from onnxc.runtime.records import record
 
 __all__ = ["GrowingSizes", "growing_sizes", "growing_symbols", "never_falls", "obstacle"]
 
 
-@dataclass(frozen=True)
+@record
 class GrowingSizes:
     """The table of a plan: its entries are the guards that growing sizes decide, then sizes. Empty where none grows."""
 

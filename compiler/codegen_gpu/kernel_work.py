@@ -1,7 +1,5 @@
 """The work of a kernel on a GPU: also which of its units do the operations, and how often each."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import UNITS
 from onnxc.compiler.codegen_gpu.schedules.recurrences import exchanged, recurrence_of
@@ -15,6 +13,7 @@ from onnxc.compiler.planning.schedules import (
     ConvolutionSchedule,
     RecurrenceSchedule,
 )
+from onnxc.runtime.records import record
 
 __all__ = ["DeviceWork", "work_of"]
 
@@ -27,7 +26,7 @@ _THREE_PRODUCTS = 3
 """f32 as accurate as f32 itself takes so many products of tensor cores."""
 
 
-@dataclass(frozen=True)
+@record
 class DeviceWork(kernel_work.KernelWork):
     """Operations are mostly of `unit`, which `repeats` each so often because one pass is not exact enough.
 

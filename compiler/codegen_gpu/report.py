@@ -5,7 +5,6 @@ JSON values throughout. A size that only a call decides is a text in the names o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.kernel_work import DeviceWork, work_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work, cost_model
@@ -26,6 +25,7 @@ from onnxc.compiler.planning.reported_launches import (
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["make_report"]
 
@@ -50,7 +50,7 @@ def make_report(
     return {**report, "growing": {"one_graph": False, "reason": why_not}} if why_not else report
 
 
-@dataclass(frozen=True)
+@record
 class _Report:
     plan: KernelPlan
     codes: Sequence[KernelCode]

@@ -6,7 +6,6 @@ The frame is laid out in runtime/program.py. The result is 0, the first error of
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from onnxc.compiler.codegen_gpu.growing_sizes import GrowingSizes
@@ -21,6 +20,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel, Launch, Segment, Variant
 from onnxc.compiler.planning.schedules import PROGRAM_ALIGNMENT
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import DEVICE_FUNCTIONS, DEVICE_LAUNCH, DEVICE_STREAM, TOO_MANY_ELEMENTS
+from onnxc.runtime.records import record
 
 # CUlaunchConfig of cuda.h: the grid, the block, dynamic shared memory, the stream, attributes and their number.
 _CONFIG_BYTES = 56
@@ -35,7 +35,7 @@ _WARP_THREADS = 32
 _NULL = Reg("null", "ptr")
 
 
-@dataclass(frozen=True)
+@record
 class CompiledKernel:
     """A kernel of the plan with its code, and for each of its steps the ordinal of the device's kernel, and that."""
 

@@ -1,6 +1,5 @@
 """The copies between host and device inside of a call, as a report tells them: what is copied, and why."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.compiler.codegen_gpu.source.element_types import NATIVE_DTYPES
@@ -10,13 +9,14 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType, is_host_type
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.residency import Copy, copies_of
+from onnxc.runtime.records import record
 
 __all__ = ["Direction", "ReportedCopy", "find_transfers", "host_reason", "op_text"]
 
 Direction = Literal["upload", "download"]
 
 
-@dataclass(frozen=True)
+@record
 class ReportedCopy:
     """A copy of a value of `bytes`.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.artifact import Artifact, tie_images
 from onnxc.runtime.device_code import DeviceCode
 from onnxc.runtime.program import JsonValue, Program
+from onnxc.runtime.records import record
 
 __all__ = ["NativeCode", "Pieces", "assemble", "native_code"]
 
@@ -38,7 +39,7 @@ Locations = Mapping[str, int]
 """The ordinal of each node whose kernels may report data that is not legal."""
 
 
-@dataclass(frozen=True)
+@record
 class Pieces:
     """What a back end made of the kernels of a plan.
 
@@ -58,7 +59,7 @@ class Pieces:
     table: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class NativeCode:
     """A program with the objects of its native functions, not yet linked; `entries` are those that its steps call.
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import llvmlite
@@ -19,6 +19,7 @@ from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.jobs.worker_pool import WorkerPool, default_count, keep_while_running, python_module
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.records import record
 
 __all__ = ["ObjectJob", "compile_objects", "object_key"]
 
@@ -33,7 +34,7 @@ LEAST_CHARACTERS = 600_000
 TIMEOUT_SECONDS = 600.0
 
 
-@dataclass(frozen=True)
+@record
 class ObjectJob:
     """A module to compile for a processor."""
 

@@ -1,7 +1,8 @@
 """ELF relocatable objects read into sections, symbols and relocations; the little of the format that LLVM emits."""
 
 import struct
-from dataclasses import dataclass
+
+from onnxc.runtime.records import record
 
 X86_64 = 62
 AARCH64 = 183
@@ -14,7 +15,7 @@ _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
 _DROPPED = (".eh_frame",)
 
 
-@dataclass(frozen=True)
+@record
 class Relocation:
     offset: int
     type: int
@@ -22,7 +23,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True)
+@record
 class Section:
     """A part of the image; `data` is None for zeros that take no space in the file."""
 
@@ -35,7 +36,7 @@ class Section:
     relocations: tuple[Relocation, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Symbol:
     """A name for an offset in a section of the object; section None: defined elsewhere."""
 
@@ -47,7 +48,7 @@ class Symbol:
     is_function: bool
 
 
-@dataclass(frozen=True)
+@record
 class ElfObject:
     """Sections by their ordinal in the file, symbols in the file's order."""
 
@@ -56,7 +57,7 @@ class ElfObject:
     symbols: tuple[Symbol, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Header:
     name: int
     type: int

@@ -14,6 +14,7 @@ import numpy as np
 from onnxc.compiler.codegen_host.elf_object import ElfObject, Relocation, Section, Symbol, parse_object
 from onnxc.compiler.codegen_host.relocations import MACHINES, Machine, RelocationType, relax_got_load
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 # What LLVM may call on its own, or for an intrinsic without an instruction; the f forms are for float.
 _LIBM_STEMS = (
@@ -34,7 +35,7 @@ _HEADER_BYTES, _SEGMENT_BYTES, _SEGMENTS, _SYMBOL_BYTES, _RELOCATION_BYTES = 64,
 _READ, _CODE, _WRITE = 4, 5, 6
 
 
-@dataclass(frozen=True)
+@record
 class _Program:
     """All objects together, and who defines what."""
 

@@ -4,13 +4,13 @@ LLVM ends the process that it works in where it cannot go on, as for an intrinsi
 the caller's.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.jobs.worker_pool import WorkerPool, keep_while_running, python_module
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["NativeJob", "NativeModule", "native_module"]
 
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 60.0
 """LLVM takes about a second for 600 kB of text; what people write is a thousandth of that."""
 
 
-@dataclass(frozen=True)
+@record
 class NativeJob:
     """A module whose one function that is not internal takes `parameters`, types of LLVM, and returns nothing."""
 
@@ -27,7 +27,7 @@ class NativeJob:
     target: Target
 
 
-@dataclass(frozen=True)
+@record
 class NativeModule:
     """The text of a module, and the name that its one visible function has, which no other has."""
 

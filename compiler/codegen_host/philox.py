@@ -4,8 +4,9 @@ Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from onnxc.runtime.records import record
 
 Word = TypeVar("Word")
 
@@ -15,7 +16,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
+@record
 class WordArithmetic(Generic[Word]):
     """Arithmetic of 32-bit words that are held in 64 bits.
 

@@ -5,10 +5,10 @@ Each type is a row: what it refers to, how its value is computed, and the bits o
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
+from onnxc.runtime.records import record
 
 # symbol: its address; call: the address, or that of a stub which jumps there if the symbol is imported;
 # got: the address of a word that holds the address, or the address itself if the instruction can be relaxed;
@@ -19,7 +19,7 @@ Reference = Literal["symbol", "call", "got", "absolute"]
 Patch = Callable[[bytearray, int, int], None]
 
 
-@dataclass(frozen=True)
+@record
 class RelocationType:
     name: str
     reference: Reference
@@ -27,7 +27,7 @@ class RelocationType:
     is_relaxable: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """What linking needs to know of a processor.
 

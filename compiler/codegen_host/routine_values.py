@@ -1,7 +1,6 @@
 """Where the values of a routine are while it runs, and how regions give their symbols values."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.heap import buffer_address
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
@@ -10,13 +9,14 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Routine
+from onnxc.runtime.records import record
 
 __all__ = ["MatchedSizes", "RoutineValues", "match_sizes"]
 
 Address = Callable[[], Reg]
 
 
-@dataclass(frozen=True)
+@record
 class MatchedSizes:
     """What values that come in for parameters say of the symbols in the types of these.
 

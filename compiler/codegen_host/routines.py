@@ -7,7 +7,6 @@ runtime/program.py; its words for arrays are set anew for each segment that is c
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.routine_frame import FaultTable, RoutineFrame
@@ -29,6 +28,7 @@ from onnxc.compiler.planning.kernel_plan import (
 from onnxc.compiler.planning.routine.buffers import ARENA
 from onnxc.runtime.native.faults import STOPPED
 from onnxc.runtime.program import FRAME_ARENA, HEAP_CHECK, NO_FAULT, STATUS_CODE
+from onnxc.runtime.records import record
 
 __all__ = ["CHECK_TICKS", "RoutineContext", "write_routine"]
 
@@ -36,7 +36,7 @@ __all__ = ["CHECK_TICKS", "RoutineContext", "write_routine"]
 CHECK_TICKS: Mapping[str, int] = {"x86_64": 1 << 25, "aarch64": 1 << 22}
 
 
-@dataclass(frozen=True)
+@record
 class RoutineContext:
     """What a routine needs to know of its program.
 

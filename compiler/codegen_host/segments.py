@@ -7,7 +7,6 @@ its inputs, its outputs, its scratch memory, its sizes; and its units of work go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
@@ -16,9 +15,10 @@ from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Launch, Segment, Variant
 from onnxc.runtime.program import STATUS_CODE, STATUS_LOCATION
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class NativeKernel:
     """What a launch needs to know of a kernel: its function, its symbols, its work in units, and a chunk of them.
 

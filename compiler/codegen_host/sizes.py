@@ -1,12 +1,12 @@
 """Sizes as native code: a symbolic size becomes integer arithmetic on the values of its symbols."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, at_least, lower_bound, only_atom
+from onnxc.runtime.records import record
 
 # Sizes below it are exact as an i64, whatever an estimate of them lost: doubles keep the first 53 bits of every term.
 EXACT_BELOW = 2.0**62
@@ -80,7 +80,7 @@ def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Re
     return first
 
 
-@dataclass(frozen=True)
+@record
 class _Writer:
     symbols: Mapping[str, Int]
     f: FunctionBuilder

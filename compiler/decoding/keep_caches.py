@@ -5,7 +5,7 @@ cache, of which the call sees as much as is in use, and the output goes: only th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dims import Size, only_atom
@@ -15,11 +15,12 @@ from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 __all__ = ["Cache", "KeptCaches", "find_caches", "keep_caches"]
 
 
-@dataclass(frozen=True)
+@record
 class Cache:
     """An input that an output continues: `joined` puts new rows behind it along `axis`.
 
@@ -41,7 +42,7 @@ class Cache:
         return symbol
 
 
-@dataclass(frozen=True)
+@record
 class KeptCaches:
     """A function whose caches are kept, each `in_place` value with the parameter in whose memory it is written.
 

@@ -1,13 +1,13 @@
 """What the inputs and outputs of a decoder are for: tokens in, logits out, and what says which positions there are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.decoding.keep_caches import Cache
 from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.module import Block, Function, Op, Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["Roles", "find_roles"]
 
@@ -19,7 +19,7 @@ ROW_POSITIONS = ("cache_position",)
 LOGITS = ("logits", "output", "scores")
 
 
-@dataclass(frozen=True)
+@record
 class Roles:
     """The names of inputs and of the output; an empty one where the model has none of that kind.
 

@@ -1,15 +1,14 @@
 """What the lowering of a node asks for where it depends on what only data tells: cases, each lowered for itself."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 CaseKey = tuple[tuple[Location, int], ...]
 """One of the times that a node is lowered: the nodes around it, each with the ordinal of the call of its graph."""
 
 
-@dataclass(frozen=True)
+@record
 class RankSplit:
     """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides."""
 
@@ -18,7 +17,7 @@ class RankSplit:
     axis: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class ConditionSplit:
     """A case in which `condition` holds and one in which it does not; the node of `key` asks for them."""
 

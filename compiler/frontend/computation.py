@@ -5,14 +5,14 @@ besides the values that the node is given.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.graph import Graph, GraphNode
+from onnxc.runtime.records import record
 
 TRAINING = "ai.onnx.preview.training"
 
 
-@dataclass(frozen=True)
+@record
 class Computation:
     """Graphs, each within the one before it.
 

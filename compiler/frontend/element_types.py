@@ -4,18 +4,18 @@ How elements look in memory is told by compiler/ir/dtypes.py.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.compiler.ir import dtypes
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.runtime.records import record
 
 __all__ = ["ELEMENT_TYPES", "DataField", "ElementType", "code_of", "dtype_of_element_type"]
 
 DataField = Literal["float_data", "int32_data", "int64_data", "uint64_data", "double_data", "string_data"]
 
 
-@dataclass(frozen=True)
+@record
 class ElementType:
     """One row of TensorProto.DataType; `name` is the one of type strings, as in tensor(float)."""
 

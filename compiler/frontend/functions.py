@@ -6,7 +6,7 @@ call gives, else to their default, else to nothing, and an attribute that refers
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from onnxc.compiler.frontend.attribute_fields import AttributeType
@@ -20,6 +20,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
 from onnxc.compiler.frontend.schemas import normal_domain
 from onnxc.compiler.frontend.value_types import TypeReader
 from onnxc.compiler.limits import DEFAULT_LIMITS
+from onnxc.runtime.records import record
 
 FunctionKey = tuple[str, str, str]
 
@@ -51,7 +52,7 @@ def imported_opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     return {normal_domain(imported.domain): imported.version for imported in imports}
 
 
-@dataclass(frozen=True)
+@record
 class ModelFunction:
     """A function of a model."""
 
@@ -97,7 +98,7 @@ class ModelFunction:
         return references
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """What an attribute parameter stands for: a value, and the scope that the names in it belong to."""
 
@@ -105,7 +106,7 @@ class Binding:
     scope: "Scope"
 
 
-@dataclass(frozen=True)
+@record
 class Scope:
     """What names mean in one graph, or in one expansion of a function.
 
@@ -183,7 +184,7 @@ Define = Callable[[str, Scope], str]
 """The name of a value that is defined in a scope."""
 
 
-@dataclass(frozen=True)
+@record
 class Expansion:
     """The scope of the body of a call; `copies` are outputs that the body does not compute, (formal, final)."""
 

@@ -5,7 +5,7 @@ one value wherever it is visible; an empty name is an operand that is left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Union
 
 import numpy as np
@@ -16,12 +16,13 @@ from onnxc.compiler.frontend.devices.annotations import NodeDevices
 from onnxc.compiler.frontend.schemas import Schema
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type
+from onnxc.runtime.records import record
 
 AttributeScalar = Union[int, float, str, "Tensor", "Graph", Type]
 AttributeValue = AttributeScalar | tuple[AttributeScalar, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Tensor:
     """A constant of the model; its elements are read when asked for."""
 
@@ -41,7 +42,7 @@ class Tensor:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
+@record
 class ValueInfo:
     """A name and what is declared of its type, if anything."""
 
@@ -52,7 +53,7 @@ class ValueInfo:
         return self.name if self.type is None else f"{self.name}: {self.type}"
 
 
-@dataclass(frozen=True)
+@record
 class GraphNode:
     """A call of an operator; `since` is the version of its schema, `attributes` holds given values and defaults.
 
@@ -88,7 +89,7 @@ class GraphNode:
                     yield part
 
 
-@dataclass(frozen=True)
+@record
 class Graph:
     """Nodes in an order of execution; `inputs` includes those that an initializer backs.
 
@@ -111,7 +112,7 @@ class Graph:
         return "\n".join([*lines, f"  return {', '.join(map(str, self.outputs))}", "}"])
 
 
-@dataclass(frozen=True)
+@record
 class CheckedModel:
     """A model without errors; `opsets` are the main graph's imports, ai.onnx under the empty name.
 

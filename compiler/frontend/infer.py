@@ -5,7 +5,6 @@ several calls of a function, becomes one type for each value, and its sizes get 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.declare_types import complete_type
@@ -20,6 +19,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, M
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.size_names import ValueKey, name_sizes
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type, type_symbols
+from onnxc.runtime.records import record
 
 __all__ = ["InferredTypes", "TypedValue", "annotate_model", "infer_types"]
 
@@ -27,7 +27,7 @@ FUNCTION_VALUE_INFO = 10
 """The IR version from which functions declare types of their values."""
 
 
-@dataclass(frozen=True)
+@record
 class TypedValue:
     """A value of the graph at `path`, and its type; `reason` tells why the rank is not known, where it is not."""
 
@@ -41,7 +41,7 @@ class TypedValue:
         return f"{prefix}{self.name}: {self.type}"
 
 
-@dataclass(frozen=True)
+@record
 class InferredTypes:
     """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
 
@@ -175,7 +175,7 @@ def annotate_model(
     return annotated
 
 
-@dataclass(frozen=True)
+@record
 class _Holder:
     """The graph or function at a path; `is_expanded` within the expansion of a function."""
 

@@ -1,14 +1,15 @@
 """What a compilation may say of the inputs of a model besides the model itself; knows no graph."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.runtime.records import record
 
 SizeRange = tuple[int, int | None]
 
 
-@dataclass(frozen=True)
+@record
 class InputOptions:
     """How the inputs of this compilation differ from what the model declares.
 

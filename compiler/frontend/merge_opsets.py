@@ -1,7 +1,6 @@
 """Operator sets of the nodes that come together where functions are expanded: one version of each, for all of them."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location, error
 from onnxc.compiler.frontend.checks.findings import Site
@@ -17,6 +16,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, OperatorSetIdProt
 from onnxc.compiler.frontend.same_operator import keeps_meaning
 from onnxc.compiler.frontend.schemas import newest_opset, normal_domain, schema
 from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["Chosen", "merge_opsets"]
 
@@ -24,7 +24,7 @@ _LISTED = 8
 """Operators that a message names."""
 
 
-@dataclass(frozen=True)
+@record
 class Chosen:
     """The functions that are to be expanded, and those that stay."""
 
@@ -43,7 +43,7 @@ class Chosen:
         return reached
 
 
-@dataclass(frozen=True)
+@record
 class _Use:
     """An operator as a node uses it, in `version` of its set; calls of functions are the same in any."""
 

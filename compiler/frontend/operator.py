@@ -5,7 +5,7 @@ defaults come from the schema table; the function says only what the operator co
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from onnxc.compiler.ir.building.random_state import RandomState
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
+from onnxc.runtime.records import record
 
 NodeResults = Value | tuple[Value | None, ...]
 Lowering = Callable[["Node", Builder], NodeResults]
@@ -73,7 +74,7 @@ class SubgraphLowering(Protocol):
         """The value `result` of the graphs around, where the names in `given` have the values there."""
 
 
-@dataclass(frozen=True)
+@record
 class Node:
     """One node to lower. Operands are None where an optional input is absent.
 

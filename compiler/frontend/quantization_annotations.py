@@ -4,7 +4,6 @@ They are for people and tools. What a model computes, and in which precision, ne
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, TensorAnnotation
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.runtime.records import record
 
 __all__ = ["QuantizationHint", "quantization_hints"]
 
@@ -20,7 +20,7 @@ _MOST_ELEMENTS = 1 << 20
 """Scales that are read; more are no scales."""
 
 
-@dataclass(frozen=True)
+@record
 class QuantizationHint:
     """What the graph at `path` says of the tensor `name`; a parameter that is not told is empty.
 

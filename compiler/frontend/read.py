@@ -7,7 +7,7 @@ they stay where they are, in the bytes or in the mapped file. A text is parsed f
 import mmap
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
 from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
 from onnxc.runtime.files.plain_files import AnyPath, open_plain_file
+from onnxc.runtime.records import record
 
 # Files from this size on are mapped; smaller ones are read, which protects against changes under our feet.
 MAP_BYTES = 16 << 20
@@ -35,7 +36,7 @@ class SupportsSerialize(Protocol):
         """The model as protobuf bytes."""
 
 
-@dataclass(frozen=True)
+@record
 class LoadedModel:
     """A parsed model; `folder` is where its external data is, None where it came from no file.
 

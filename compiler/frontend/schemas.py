@@ -8,10 +8,11 @@ import gzip
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict
+
+from onnxc.runtime.records import record
 
 Option = Literal["single", "optional", "variadic"]
 Default: TypeAlias = int | float | str | tuple[int | float | str, ...]
@@ -26,7 +27,7 @@ _STANDARD = Path(__file__).with_name("schema_data.json.gz")
 _ONNX_RUNTIME = Path(__file__).with_name("schema_data_onnxruntime.json.gz")
 
 
-@dataclass(frozen=True)
+@record
 class Formal:
     """A parameter or result; `type_str` is a type, "tensor(int64)", or the name of a constraint, "T".
 
@@ -41,7 +42,7 @@ class Formal:
     differentiable: bool | None = None
 
 
-@dataclass(frozen=True)
+@record
 class AttributeSchema:
     """An attribute; `kind` is the lower-case name of its AttributeProto.AttributeType."""
 
@@ -51,7 +52,7 @@ class AttributeSchema:
     default: Default | None
 
 
-@dataclass(frozen=True)
+@record
 class Schema:
     """One version of an operator; domain ai.onnx is the empty string."""
 

@@ -6,7 +6,7 @@ decoded when asked for. Byte order is little-endian, in files as in memory.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnxc.compiler.frontend.graph import Tensor
 from onnxc.compiler.frontend.proto.onnxc_pb2 import SparseTensorProto, TensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseIndexError, linear_indices
 
 Buffer = bytes | memoryview
@@ -28,7 +29,7 @@ _FIELDS = ("float_data", "int32_data", "int64_data", "uint64_data", "double_data
 _DEFAULT, _EXTERNAL = TensorProto.DEFAULT, TensorProto.EXTERNAL
 
 
-@dataclass(frozen=True)
+@record
 class TensorStore:
     """Where bytes outside the messages are: in other files, or lifted out of the model by read_model, by token."""
 

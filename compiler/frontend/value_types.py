@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorShapeProto, TypeProto, ValueInfoProto
@@ -11,6 +10,7 @@ from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dim_text import DimSyntaxError, parse_dim
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
+from onnxc.runtime.records import record
 
 # Deeper types exist only in hostile models.
 TYPE_DEPTH_LIMIT = 16
@@ -70,7 +70,7 @@ def _wrapped_text(word: str, inner: str | None) -> str | None:
     return f"{word}({inner})" if inner else None
 
 
-@dataclass(frozen=True)
+@record
 class TypeReader:
     """Reads types whose sizes are named by the symbols of one scope.
 

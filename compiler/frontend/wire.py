@@ -7,13 +7,13 @@ raw_data of large tensors with short tokens and leaves their bytes where they ar
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.runtime.records import record
 
 __all__ = ["WireError", "explain", "lift_tensors"]
 
@@ -67,7 +67,7 @@ class WireError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True)
+@record
 class _Field:
     """A field of a message: its number and wire type, where its tag begins, where its value begins and ends."""
 

@@ -6,7 +6,6 @@ is taken to hold the size of an axis, which is so up to 2^24, but not products o
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +18,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.host import MEANINGS
+from onnxc.runtime.records import record
 
 __all__ = ["Truth", "choice", "chosen_elements", "truncated_elements", "truth_elements"]
 
@@ -32,7 +32,7 @@ _LARGEST_DENOMINATOR = 64
 _LARGEST_NUMERATOR = 1 << 12
 
 
-@dataclass(frozen=True)
+@record
 class Truth:
     """Whether something holds: `holds` is 1 or 0, `fails` the other, each of a form that is seen to be at least 0.
 
@@ -49,7 +49,7 @@ class Truth:
         return Truth(self.fails, self.holds, self.large, self.small)
 
 
-@dataclass(frozen=True)
+@record
 class _Ratio:
     """A float that is numerator / denominator; where that is no sum of powers of two it was rounded, once."""
 

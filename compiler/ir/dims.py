@@ -12,13 +12,14 @@ answer that keeps the number of elements of a Reshape by -1 when another size is
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import gcd
 from typing import Union
 from weakref import WeakValueDictionary
 
 from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.records import record
 
 Dim = Union[int, "Size"]
 Range = tuple[int | None, int | None]
@@ -41,7 +42,7 @@ class SizeTooComplex(UnsupportedError):
     """A size would be longer than LARGEST_SIZE."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Apply:
     """An atom that is a function of dims: floordiv, mod, min, max or bcast."""
 
@@ -87,7 +88,7 @@ def _order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
     return (-len(monomial), tuple(map(str, monomial)))
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Size:
     """A sum of products that is not a plain integer; make one with `symbol` and arithmetic, never directly."""
 

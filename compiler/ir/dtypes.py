@@ -4,16 +4,17 @@ All 28 element types of ONNX are here; which number ONNX gives each is the front
 byte take one byte per element in memory, as in ml_dtypes.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import ml_dtypes
 import numpy as np
 
+from onnxc.runtime.records import record
+
 Kind = Literal["float", "int", "uint", "bool", "complex", "string"]
 
 
-@dataclass(frozen=True)
+@record
 class DType:
     """An element type; `bits` is its width in the model, `itemsize` its bytes in memory."""
 

@@ -1,7 +1,5 @@
 """Floats of a byte or less as numbers of bits; the tables are those of ml_dtypes, whose casts are the meaning."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.dtypes import (
     F4E2M1,
     F6E2M3,
@@ -11,13 +9,14 @@ from onnxc.compiler.ir.dtypes import (
     F8E5M2,
     F8E5M2FNUZ,
 )
+from onnxc.runtime.records import record
 
 __all__ = ["F32_MANTISSA", "FORMATS", "Format"]
 
 F32_MANTISSA, F32_BIAS = 23, 127
 
 
-@dataclass(frozen=True)
+@record
 class Format:
     """A narrow float; a code is its bits without the sign, which is the bit before them.
 

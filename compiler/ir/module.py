@@ -5,7 +5,7 @@ of the op that owns it. Symbols of sizes are names of the whole function.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Union
 
 import numpy as np
@@ -14,13 +14,14 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.runtime.records import record
 
 Scalar = int | float | str | bool | DType | Size
 Attribute = Union[Scalar, np.ndarray, tuple["Attribute", ...]]  # noqa: UP007 (a string is no operand of |)
 Attributes = Mapping[str, Attribute]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Parameter:
     """What a block or function receives from outside."""
 
@@ -36,7 +37,7 @@ class Parameter:
         return (self.type,)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Op:
     """An application of a primitive; compared by identity."""
 
@@ -127,7 +128,7 @@ class Op:
         return value
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Value:
     """A result of an op, or a parameter; compared by identity. `producer` makes it, and alone makes values."""
 
@@ -166,7 +167,7 @@ class Value:
         return self.tensor.rank
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Block:
     """Parameters, ops in an order in which each comes after what it uses, and results."""
 
@@ -175,7 +176,7 @@ class Block:
     results: tuple[Value, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Function:
     """A named block.
 
@@ -190,7 +191,7 @@ class Function:
     defaults: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Module:
     """A whole program; `main` is what a call runs."""
 

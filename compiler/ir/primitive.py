@@ -5,11 +5,12 @@ by the interpreter itself and are marked `structural`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.records import record
 
 Kind = Literal[
     "pointwise",
@@ -49,14 +50,14 @@ AnchorKind = Literal[
 """The kinds of kernels that are named after their anchors."""
 
 
-@dataclass(frozen=True)
+@record
 class Anchor:
     """The op is the anchor of a kernel of the kind, which is computed once and as a whole."""
 
     kind: AnchorKind
 
 
-@dataclass(frozen=True)
+@record
 class Inline:
     """An element is computed wherever it is wanted, at any index inside of a kernel and again in another.
 
@@ -72,7 +73,7 @@ class TypeRuleError(ValueError):
     """Operands or attributes that a primitive does not take."""
 
 
-@dataclass(frozen=True)
+@record
 class AxisLink:
     """One fact of an axes rule: these operand axes and these result axes run together.
 
@@ -93,7 +94,7 @@ TypeRule = Callable[[Sequence[Type], Attributes, Sequence[Block]], tuple[Type, .
 AxesRule = Callable[[Op], tuple[AxisLink, ...]]
 
 
-@dataclass(frozen=True)
+@record
 class Primitive:
     """The tables and facts of one primitive; what every one must state has no default.
 

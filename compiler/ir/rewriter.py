@@ -7,7 +7,7 @@ dropped, nested blocks and their captures included.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dims import Dim
@@ -17,9 +17,10 @@ from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import type_symbols
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Refusal:
     """Why a rule that nearly matched left an op as it is."""
 
@@ -29,7 +30,7 @@ class Refusal:
 Outcome = Value | tuple[Value, ...] | Refusal | None
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """A rewrite of ops with one of the names `ops`: `apply` gives the new results, None, or why it refuses.
 
@@ -106,7 +107,7 @@ class _Walk:
         return Rewriter(self, symbols)
 
 
-@dataclass(frozen=True)
+@record
 class _Replacement:
     """An entry of the work list: from here on the results of `op` are `values`."""
 

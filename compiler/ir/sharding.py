@@ -9,11 +9,11 @@ holds a part of every element, and the element is their sum: a partial value.
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from onnxc.compiler.ir.dims import Dim, floordiv, mod
+from onnxc.runtime.records import record
 
 __all__ = [
     "Axes",
@@ -33,7 +33,7 @@ _AXIS = re.compile(r"(\w+)=(\d+)")
 _SHARDING = re.compile(r"\[((?:\{[\w, ]*\}(?:, (?=\{)|(?=\])))*)\](?: (\w+) \{([\w, ]+)\})?")
 
 
-@dataclass(frozen=True)
+@record
 class Mesh:
     """Devices as a grid; `parse_mesh(str(mesh)) == mesh`."""
 
@@ -78,7 +78,7 @@ class Mesh:
         return tuple(tuple(sorted(group, key=lambda device: self.block(device, axes))) for group in groups.values())
 
 
-@dataclass(frozen=True)
+@record
 class Sharding:
     """For each axis of a value the axes of the mesh that divide it; `parse_sharding(str(sharding)) == sharding`.
 
@@ -114,7 +114,7 @@ class Sharding:
         return None
 
 
-@dataclass(frozen=True)
+@record
 class Stage:
     """A pipeline stage: its ordinal in the model, its mesh, and the device that each ordinal of the mesh is."""
 

@@ -1,12 +1,13 @@
 """Types of IR values: tensors with symbolic shapes, and the host-only sparse tensors, sequences, optionals and maps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self, Union
 
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size, product
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.runtime.records import record
 
 Type = Union["TensorType", "SparseTensorType", "SequenceType", "OptionalType", "MapType"]
 
@@ -14,7 +15,7 @@ ANY_SIZE = Size.symbol("?any")
 """The size of an axis that may differ between the elements of a sequence; it stands nowhere else, and binds nothing."""
 
 
-@dataclass(frozen=True)
+@record
 class ShapedType:
     """What dense and sparse tensors have in common; `shape` is None where only data decides the rank."""
 
@@ -59,12 +60,12 @@ class ShapedType:
         return self._symbols
 
 
-@dataclass(frozen=True)
+@record
 class TensorType(ShapedType):
     """A dense tensor; one whose rank is not known is a host value."""
 
 
-@dataclass(frozen=True)
+@record
 class SparseTensorType(ShapedType):
     """A tensor of `shape` of which only some elements are stored; the others are 0, or empty texts."""
 
@@ -72,7 +73,7 @@ class SparseTensorType(ShapedType):
         return f"sparse({super().__str__()})"
 
 
-@dataclass(frozen=True)
+@record
 class SequenceType:
     """Any number of values of one type."""
 
@@ -82,7 +83,7 @@ class SequenceType:
         return f"sequence({self.element})"
 
 
-@dataclass(frozen=True)
+@record
 class OptionalType:
     """A value that may be absent."""
 
@@ -92,7 +93,7 @@ class OptionalType:
         return f"optional({self.element})"
 
 
-@dataclass(frozen=True)
+@record
 class MapType:
     """A map from integers or strings to values of one type."""
 

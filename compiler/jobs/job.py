@@ -1,7 +1,8 @@
 """What all jobs of compiling have in common, known to both sides."""
 
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from onnxc.runtime.records import record
 
 __all__ = ["Answer", "AnyJob", "Failed", "Job"]
 
@@ -14,7 +15,7 @@ class Job(Protocol):
         """The source."""
 
 
-@dataclass(frozen=True)
+@record
 class Failed:
     """What does not compile, and why."""
 

@@ -6,14 +6,14 @@ A note goes to the innermost `collect_notes` that is open, else nowhere.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.rewriter import Refusal, Rule
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Note:
     """An optimisation that was declined: the pass or rule, why, and where."""
 

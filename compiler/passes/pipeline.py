@@ -7,11 +7,12 @@ from time import perf_counter_ns
 from onnxc.compiler.ir.module import Module
 from onnxc.compiler.ir.verifier import InvalidModule, verify_module
 from onnxc.compiler.passes.notes import Note, collect_notes
+from onnxc.runtime.records import record
 
 Pass = Callable[[Module], Module]
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One pass that has run: its name, the module before and after, how long it took, what it declined."""
 

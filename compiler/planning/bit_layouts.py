@@ -1,8 +1,8 @@
 """Layouts of weights of few bits: codes in words, side by side for the lanes of a vector, and in bytes for tiles."""
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from onnxc.runtime.records import record
 
 __all__ = ["PackedCodes", "PackedRuns", "word_bits"]
 
@@ -18,7 +18,7 @@ def word_bits(bits: int) -> int:
     return BYTE if bits == BYTE else 32
 
 
-@dataclass(frozen=True)
+@record
 class PackedCodes:
     """Codes i8[columns, depth] of `bits` bits as words [panel, word, width]; the last panel is filled up with zeros.
 
@@ -70,7 +70,7 @@ class PackedCodes:
         return words[:, : self.words]
 
 
-@dataclass(frozen=True)
+@record
 class PackedRuns:
     """Codes i8[columns, depth] of `bits` bits as bytes [step, run, width]; columns are filled up with zeros.
 

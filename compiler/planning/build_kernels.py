@@ -1,7 +1,7 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from onnxc.compiler.diagnostics import Location
@@ -14,6 +14,7 @@ from onnxc.compiler.ir.types import TensorType, substitute_type
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS
 from onnxc.compiler.planning.fusion.groups import Group
+from onnxc.runtime.records import record
 
 BEYOND_ALL = 1 << 63
 """So many elements an int64 does not count, and no memory holds."""
@@ -22,7 +23,7 @@ INLINE_ELEMENTS = 1
 """Constants of any other number of elements are read from the weights."""
 
 
-@dataclass(frozen=True)
+@record
 class BoundProblem:
     """A kernel without its schedule, the values it reads and writes, what its symbols are here, and its nodes."""
 

@@ -6,7 +6,7 @@ size that a target names samples of is divided further, so that in each range on
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding,
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
+from onnxc.runtime.records import record
 
 __all__ = [
     "Case",
@@ -34,7 +35,7 @@ MOST_FALLBACKS = 3
 """From the largest tile, 128 numbers of the sums for each thread, to 16."""
 
 
-@dataclass(frozen=True)
+@record
 class KernelProblem:
     """A kernel that wants a schedule: its block, and which of its parameters are constants."""
 
@@ -47,7 +48,7 @@ class KernelProblem:
         return parameter in self.constants
 
 
-@dataclass(frozen=True)
+@record
 class Typical:
     """A range of a size, from `least` up to `most` or without end, and the number that stands for it."""
 
@@ -56,7 +57,7 @@ class Typical:
     most: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Measure:
     """A size that decides between schedules: a number, or in one of some ranges, the last one the usual.
 
@@ -83,7 +84,7 @@ class Measure:
         return tuple(inside)
 
 
-@dataclass(frozen=True)
+@record
 class Sweep:
     """Numbers of a measure at which costs are asked for."""
 
@@ -91,7 +92,7 @@ class Sweep:
     samples: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Case:
     """The calls that one schedule is to serve: a typical number for each measure, and the most, None without end.
 
@@ -108,7 +109,7 @@ class Case:
         return None not in self.most.values()
 
 
-@dataclass(frozen=True)
+@record
 class PlanTarget:
     """What planning asks of a target: which ops it has kernels for, and how they may be computed, at what cost.
 

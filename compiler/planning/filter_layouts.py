@@ -1,14 +1,16 @@
 """Layouts of the filters of convolutions: packed in panels of filters, by phases, transformed, or both."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
+from onnxc.runtime.records import record
+
 __all__ = ["FiltersInTwoForms", "PackedFilters", "PackedPhases", "TransformedFilters"]
 
 
-@dataclass(frozen=True)
+@record
 class PackedFilters:
     """Filters of `sizes`, [o, i, *taps], as [group, panel, depth, width]; the last panel is filled up with zeros.
 
@@ -41,7 +43,7 @@ class PackedFilters:
             out[:, panel, :, part.shape[-1] :] = 0
 
 
-@dataclass(frozen=True)
+@record
 class PackedPhases:
     """Filters of a convolution whose results fall into phases, one part after the other: each packed by itself.
 
@@ -71,7 +73,7 @@ class PackedPhases:
             start = stop
 
 
-@dataclass(frozen=True)
+@record
 class TransformedFilters:
     """Filters of 3 x 3 taps, [o, i, 3, 3], for tiles of 2 x 2 results: as [panel, position, i, width].
 
@@ -102,7 +104,7 @@ class TransformedFilters:
             out[panel, ..., part.shape[-1] :] = 0
 
 
-@dataclass(frozen=True)
+@record
 class FiltersInTwoForms:
     """Filters as they are summed, and behind them transformed: where only a call knows which of the two is faster.
 

@@ -6,7 +6,7 @@ plan does not know the number of threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from onnxc.compiler.ir.primitive import AnchorKind
 from onnxc.compiler.ir.printer import ValueNames, print_block
 from onnxc.compiler.planning.layouts import Layout
 from onnxc.compiler.planning.schedules import Schedule
+from onnxc.runtime.records import record
 
 KernelKind = Literal["pointwise"] | AnchorKind
 
@@ -29,7 +30,7 @@ Residency = Literal["host", "device"]
 S = TypeVar("S", bound=Schedule)
 
 
-@dataclass(frozen=True)
+@record
 class Weight:
     """A constant as a kernel wants to read it: in a layout, None for row-major."""
 
@@ -40,7 +41,7 @@ class Weight:
         return f"constant {self.constant}" + (f" in {self.layout}" if self.layout is not None else "")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Kernel:
     """A block to compile, and how. Symbols in its sizes are arguments, in the order of `symbols`."""
 
@@ -58,7 +59,7 @@ class Kernel:
         return f"{self.kind} ({', '.join(self.symbols)}) {{{self.schedule}}}\n{print_block(self.block)}"
 
 
-@dataclass(frozen=True)
+@record
 class Buffer:
     """Where a launch reads or writes: input, output or slot of the arena `index` of the segment, or a weight."""
 
@@ -69,7 +70,7 @@ class Buffer:
         return f"{self.kind} {self.index}"
 
 
-@dataclass(frozen=True)
+@record
 class SizeRange:
     """The condition that a size is from `low` to `high`, or at least `low`."""
 
@@ -92,7 +93,7 @@ Guard = tuple[SizeRange, ...]
 """Conditions that must all hold; the empty one always does."""
 
 
-@dataclass(frozen=True)
+@record
 class Variant:
     """A kernel for the calls in which `guard` holds, in the sizes of the program; `sizes` are the kernel's symbols."""
 
@@ -101,7 +102,7 @@ class Variant:
     sizes: tuple[Dim, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Launch:
     """One run of the first variant whose guard holds; the last has none.
 
@@ -131,7 +132,7 @@ class Launch:
         return next(variant for variant in self.variants if all(each.holds(symbols) for each in variant.guard))
 
 
-@dataclass(frozen=True)
+@record
 class Lifetime:
     """A buffer of the arena: the first `size_bytes` of a slot, in use from launch `first` to launch `last`."""
 
@@ -141,7 +142,7 @@ class Lifetime:
     last: int
 
 
-@dataclass(frozen=True)
+@record
 class Segment:
     """Launches in order, as one native call from `inputs` to `outputs`, with an arena.
 
@@ -161,28 +162,28 @@ class Segment:
         return sum_of(self.slots)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class HostStep:
     """An op that the host carries out by its meaning."""
 
     op: Op
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class GuardStep:
     """A condition on sizes that a call must meet, else it is refused."""
 
     op: Op
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class BindSizes:
     """Integers in memory become symbols."""
 
     op: Op
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Branch:
     """One of two regions, by a condition that data decides."""
 
@@ -191,7 +192,7 @@ class Branch:
     otherwise: "Region"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Loop:
     """A region that runs while a condition holds and a limit is not reached; `carried` values go from round to round.
 
@@ -203,14 +204,14 @@ class Loop:
     body: "Region"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Collective:
     """An exchange between devices; one device alone is a group of its own."""
 
     op: Op
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Transfer:
     """A copy of a value to where it is not, for a step behind that reads it there; it stays where it was, too."""
 
@@ -218,14 +219,14 @@ class Transfer:
     to: Residency
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Release:
     """Values that no later step of the region reads and that are none of its results: their memory is free."""
 
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Carried:
     """How a value gets from one round of a native loop to the next, in buffers of the heap.
 
@@ -239,7 +240,7 @@ class Carried:
     other: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class LoopBuffers:
     """The buffers of the heap that a native loop uses besides those of its body: one for each stacked result."""
 
@@ -247,7 +248,7 @@ class LoopBuffers:
     stacked: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Routine:
     """Steps without the host, as one native call from `inputs` to `outputs`, which may be loops and branches.
 
@@ -279,7 +280,7 @@ OpStep = Loop | Branch | GuardStep | BindSizes | HostStep | Collective
 PlanStep = Segment | Routine | OpStep | Transfer | Release
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Region:
     """The steps of one block, in order."""
 
@@ -342,7 +343,7 @@ def segments_of(steps: Iterable[PlanStep]) -> Iterator[Segment]:
     return (step for step in walk_steps(steps) if isinstance(step, Segment))
 
 
-@dataclass(frozen=True)
+@record
 class PackedShare:
     """What a parameter of a plan is: the share of a constant, by its ordinal among all, in a layout or row-major."""
 
@@ -353,7 +354,7 @@ class PackedShare:
         return f"share {self.ordinal}" + (f" in {self.layout}" if self.layout is not None else "")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class KernelPlan:
     """All that is decided before code is written.
 

@@ -4,8 +4,6 @@ Every buffer is counted once: what a kernel reads again is expected in the cache
 counted than what comes out. What loops do beyond that, and what goes through scratch memory, the schedule says.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, product, sum_of
 from onnxc.compiler.ir.module import Op, Value
@@ -14,6 +12,7 @@ from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_eq
 from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import operand_view, stays
+from onnxc.runtime.records import record
 
 __all__ = ["KernelWork", "work_of"]
 
@@ -23,7 +22,7 @@ _STEPS_PER_ELEMENT = {"softmax": 5, "masked_softmax": 6, "log_softmax": 5, "laye
 """Operations for each element of composites."""
 
 
-@dataclass(frozen=True)
+@record
 class KernelWork:
     """Bytes from and to memory; operations, a multiply-add being two."""
 

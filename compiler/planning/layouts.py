@@ -1,7 +1,6 @@
 """Layouts of weights: how a constant lies in memory for the kernel that reads it, its shape there, and its packing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,11 +8,12 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.loops.views import row_major
+from onnxc.runtime.records import record
 
 __all__ = ["Batch", "Layout", "PackedPanels", "Permuted", "PermutedPanels", "known_sizes"]
 
 
-@dataclass(frozen=True)
+@record
 class Batch:
     """An axis in front of the matrices of a constant: how many there are, and how far apart, in elements."""
 
@@ -21,7 +21,7 @@ class Batch:
     stride: int
 
 
-@dataclass(frozen=True)
+@record
 class PackedPanels:
     """Matrices [depth, columns] as [batch..., panel, step, width, group]; the last panel is filled up with zeros.
 
@@ -86,7 +86,7 @@ class PackedPanels:
             out[..., self.steps, :columns, :] = bits
 
 
-@dataclass(frozen=True)
+@record
 class Permuted:
     """A constant of `sizes` with its axes in another order: axis i of what lies there is axis `order[i]`."""
 
@@ -112,7 +112,7 @@ class Permuted:
         out[...] = array.transpose(self.order)
 
 
-@dataclass(frozen=True)
+@record
 class PermutedPanels:
     """A constant with its axes in another order, in panels then."""
 

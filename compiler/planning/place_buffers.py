@@ -11,11 +11,12 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least, floordiv, lower_bound, upper_bound
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Lifetime
+from onnxc.runtime.records import record
 
 ALIGNMENT_BYTES = 64
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class _Bytes:
     """A number of bytes, and what it takes to compare it: its symbols, and between which numbers it is."""
 
@@ -39,7 +40,7 @@ Tenant = Value | int
 """What lies in the arena: a value, or the scratch memory of a launch, by its ordinal."""
 
 
-@dataclass(frozen=True)
+@record
 class Life:
     """What lies in the arena from launch `first` to launch `last`."""
 
@@ -49,7 +50,7 @@ class Life:
     last: int
 
 
-@dataclass(frozen=True)
+@record
 class Placement:
     """The slot of each tenant, the bytes of each slot, and who lives where and how long."""
 

@@ -5,7 +5,6 @@ typical values of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
@@ -29,6 +28,7 @@ from onnxc.compiler.planning.kernel_plan import (
 )
 from onnxc.compiler.planning.kernel_work import KernelWork, work_of
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = [
     "TYPICAL_SIZE",
@@ -70,7 +70,7 @@ class TypicalSizes:
         return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
 
 
-@dataclass(frozen=True)
+@record
 class ReportedLaunch:
     """A launch of a plan, the variant that typical calls take, and the sizes of its kernel in those of the program.
 

@@ -6,7 +6,7 @@ transfer inside of it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from onnxc.compiler.ir.module import Op, Value
@@ -28,6 +28,7 @@ from onnxc.compiler.planning.kernel_plan import (
     is_constant,
     walk_steps,
 )
+from onnxc.runtime.records import record
 
 __all__ = ["Copy", "check_transfers", "copies_of", "with_transfers"]
 
@@ -37,7 +38,7 @@ Whereabouts = Literal["device", "host", "both", "caller", "either"]
 _OTHER: Mapping[Residency, Residency] = {"device": "host", "host": "device"}
 
 
-@dataclass(frozen=True)
+@record
 class Copy:
     """A value that goes to the other side inside of a call.
 

@@ -4,12 +4,13 @@ All is decided here before code is written: algorithm, tiles, splits, arithmetic
 Emitters only read. `why` says what decided it; for a general kernel, what kept a fast one away.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Literal
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.planning.layouts import Layout
+from onnxc.runtime.records import record
 
 __all__ = [
     "PROGRAM_ALIGNMENT",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@record
 class Threads:
     """The threads of a processor: vectors of `lanes` elements; each claims about `grain` elements of work at a time."""
 
@@ -51,7 +52,7 @@ class Threads:
         return f"{self.lanes} lanes, claims of {self.grain}"
 
 
-@dataclass(frozen=True)
+@record
 class Warps:
     """The warps of a program on a GPU, and the stages of its pipeline of loads."""
 
@@ -62,7 +63,7 @@ class Warps:
         return f"{self.count} warps, {self.stages} stages"
 
 
-@dataclass(frozen=True)
+@record
 class Tile:
     """What is made at a time: rows by columns, `depth` products deep; of a fold, `columns` elements of `rows` rows."""
 
@@ -74,7 +75,7 @@ class Tile:
         return f"{self.rows} x {self.columns}" + (f" x {self.depth}" if self.depth != 1 else "")
 
 
-@dataclass(frozen=True)
+@record
 class Arithmetic:
     """How products are made: the form that operands are multiplied in, as "f32", "tf32x3", "i8", and the sums' type."""
 
@@ -85,7 +86,7 @@ class Arithmetic:
         return f"{self.operands} -> {self.sums}"
 
 
-@dataclass(frozen=True)
+@record
 class Packing:
     """The layout that a kernel wants one of its parameters in, which is a constant."""
 
@@ -96,7 +97,7 @@ class Packing:
         return f"a{self.parameter} in {self.layout}"
 
 
-@dataclass(frozen=True)
+@record
 class Joining:
     """The second launch of a kernel whose work programs share: what it makes at a time of their parts."""
 
@@ -107,7 +108,7 @@ class Joining:
         return f"{self.tile}, {self.workers}"
 
 
-@dataclass(frozen=True)
+@record
 class Digits:
     """How keys are taken apart where they are sorted by one digit after another: so many digits of so many bits."""
 
@@ -122,7 +123,7 @@ PROGRAM_ALIGNMENT = 128
 """Where memory that programs have for themselves begins: what describes a block copy lies on so many bytes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class Schedule:
     """What schedules of all kinds have.
 
@@ -178,7 +179,7 @@ def _shown(value: object) -> str:
     return "; ".join(map(str, value)) if is_packed and isinstance(value, tuple) else str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class PointwiseSchedule(Schedule):
     """`rows`: along rows of a box; `short`: several rows in a vector; `flat`: in order of the result; `squares`: where
     memory is crossed.
@@ -194,7 +195,7 @@ class PointwiseSchedule(Schedule):
     ones: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ConcatenateSchedule(Schedule):
     """`rows`: each operand copied into its part of a row; `short`: several rows in a vector, element after element;
     `flat`: each element looks for its operand.
@@ -206,7 +207,7 @@ class ConcatenateSchedule(Schedule):
     block: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ReductionSchedule(Schedule):
     """`rows`: row after row, with so many `accumulators`; `held`: the same, each row in registers from its first pass
     to its last; `short`: several rows in a vector, element after element; `tiles`: tiles of rows by columns.
@@ -222,7 +223,7 @@ class ReductionSchedule(Schedule):
     staged_cost: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ContractionSchedule(Schedule):
     """`panels`: rows against panels of columns; `bytes`: the same in groups of bytes; `lines`: rows against a line
     along k; `sweeps`: a row against rows of columns in order; `tiles`: on tensor cores; `general`: each element sums
@@ -249,7 +250,7 @@ class ContractionSchedule(Schedule):
     resident: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class BlockProductSchedule(Schedule):
     """`panels`: rows against panels of columns, whose codes become floats in registers; `tiles`: the same on tensor
     cores; `lines`: few rows, each element of a tile of codes by that of each row.
@@ -274,7 +275,7 @@ class BlockProductSchedule(Schedule):
         return super().layout_of(parameter) if spread is None else spread
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ConvolutionSchedule(Schedule):
     """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `planes`:
     pixels side by side, of which each filter makes a plane; `bytes`, `tiles` as of
@@ -299,7 +300,7 @@ class ConvolutionSchedule(Schedule):
     small_image: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class WindowSchedule(Schedule):
     """`bands`: rows of the result that share what they fold; `lines`: what the windows of a row meet is first folded to
     one line; `flat`: each element folds its own window.
@@ -312,7 +313,7 @@ class WindowSchedule(Schedule):
     strip: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ScatterSchedule(Schedule):
     """`ranges`: each unit copies a range and applies its updates; `flat`: each element looks for its updates; `last`:
     the last update of each row is looked for first; `sorted`: updates are sorted by the row that they go to.
@@ -326,7 +327,7 @@ class ScatterSchedule(Schedule):
     digits: Digits | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class ScanSchedule(Schedule):
     """`lines`: each line by one thread; `tiles`: lines side by side, tile by tile. tile: lines by elements of each.
 
@@ -338,7 +339,7 @@ class ScanSchedule(Schedule):
     split: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class OrderingSchedule(Schedule):
     """`heap` and `radix`: each line by one thread; `counting`: every element counts those before it, tile by tile;
     `digits`: lines are sorted by one digit after another; `rounds`: each round leaves the best of each block.
@@ -353,7 +354,7 @@ class OrderingSchedule(Schedule):
     block: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class AttentionSchedule(Schedule):
     """Tiles of queries (rows) by keys (columns), heads padded to `widths` (of queries and keys, of values).
 
@@ -373,7 +374,7 @@ class AttentionSchedule(Schedule):
     algorithm: Literal["tiles", "panels", "lines"] = "tiles"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class RecurrenceSchedule(Schedule):
     """`whole`: a program computes all units of some rows; `shared`: so many `parts` of them are computed by a program
     each, and these wait for each other in every round.
@@ -389,7 +390,7 @@ class RecurrenceSchedule(Schedule):
     groups: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class SuppressionSchedule(Schedule):
     """`heap`: each class of each image by one thread, which takes its boxes from a heap; `rounds`: by one program, that
     looks for the best of all boxes as often as one stays, `block` boxes at a time.
@@ -399,7 +400,7 @@ class SuppressionSchedule(Schedule):
     block: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class NativeCallSchedule(Schedule):
     """What workers share of the work of a caller's code: ranges of elements, ranges of rows, or nothing.
 
@@ -410,14 +411,14 @@ class NativeCallSchedule(Schedule):
     block: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class FourierSchedule(Schedule):
     """`passes`: one over all elements for each factor of the length."""
 
     algorithm: Literal["passes"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(kw_only=True)
 class TreeEnsembleSchedule(Schedule):
     """`walks`: a unit is a block of rows, of which so many at once walk down a tree; a row alone, down so many trees.
 

@@ -5,17 +5,18 @@ numbers in the code, and so does each kernel those on which a target says that i
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, inline_constants
 from onnxc.compiler.planning.fusion.groups import Group
+from onnxc.runtime.records import record
 
 __all__ = ["share_code"]
 
 
-@dataclass(frozen=True)
+@record
 class _Apart:
     """A group whose ops are in the order in which its results lead to them, each use of a number with one of its own.
 

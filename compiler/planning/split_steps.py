@@ -5,7 +5,6 @@ few as possible.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import type_symbols
+from onnxc.runtime.records import record
 
 NativeOps = tuple[Op, ...]
 
@@ -145,7 +145,7 @@ def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:
     return has_kernel and primitive.kind != "host" and is_native(op)
 
 
-@dataclass(frozen=True)
+@record
 class _Symbols:
     """What an op of a block binds, and what it mentions of that which earlier ops of the block bind."""
 

@@ -5,16 +5,16 @@ the same way, so that exchanges may be in bodies.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import capture_count
 from onnxc.compiler.sharding.factors import has_axes
+from onnxc.runtime.records import record
 
 __all__ = ["Link", "all_values", "captured", "carried", "entering", "has_divided_bodies", "leaving", "returning"]
 
 
-@dataclass(frozen=True)
+@record
 class Link:
     """Axis k of `source` is axis k + `shift` of `target`."""
 

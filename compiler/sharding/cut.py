@@ -6,7 +6,7 @@ another segment behind it, so that segments read only what those before them sen
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_facts import bound_symbols
@@ -14,6 +14,7 @@ from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import symbols_in_use
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["Segment", "cut_stages"]
 
@@ -21,7 +22,7 @@ Home = tuple[int, int]
 """How often values went back to an earlier stage before, then the stage; segments are in this order."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Segment:
     """What a stage computes without waiting for another.
 

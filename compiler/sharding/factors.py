@@ -5,13 +5,13 @@ An op without a rule has none, and then each device computes it whole.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.sharding import Axes, Mesh, is_divisible
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 __all__ = ["Claim", "Dims", "Factor", "claims", "factors_of", "has_axes"]
 
@@ -19,7 +19,7 @@ Dims = Mapping[Value, Sequence[Axes]]
 """For each value the axes of the mesh that divide each of its axes."""
 
 
-@dataclass(frozen=True)
+@record
 class Factor:
     """Axes that are divided together; an operand or result that has none of them has None.
 
@@ -38,7 +38,7 @@ class Factor:
                 yield value, axis
 
 
-@dataclass(frozen=True)
+@record
 class Claim:
     """The axes of the mesh that divide a factor of an op."""
 

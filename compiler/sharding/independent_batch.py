@@ -4,7 +4,6 @@ It is proved by the axes rules, op after op, from the inputs on. What is not pro
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size, product
@@ -12,6 +11,7 @@ from onnxc.compiler.ir.module import Attribute, Function, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.sharding.factors import Factor, factors_of
+from onnxc.runtime.records import record
 
 __all__ = ["independent_batch"]
 
@@ -48,7 +48,7 @@ def _first_size(values: Sequence[Value]) -> str:
     return "" if any(name in symbols_of(size) for value in values for size in value.shape[1:]) else name
 
 
-@dataclass(frozen=True)
+@record
 class _Proof:
     """What is followed is, for each value that depends on the batch, the axis that runs along it.
 

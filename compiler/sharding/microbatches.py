@@ -5,18 +5,18 @@ is not reduced; then computing parts and joining them equals computing the whole
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.module import Function, Op, Value
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.sharding.factors import factors_of, has_axes
+from onnxc.runtime.records import record
 
 __all__ = ["Batch", "NoBatch", "find_batch"]
 
 
-@dataclass(frozen=True)
+@record
 class Batch:
     """A size that calls may be parted by: the axis that it is on, for each input and output that has one.
 
@@ -29,7 +29,7 @@ class Batch:
     least: int
 
 
-@dataclass(frozen=True)
+@record
 class NoBatch:
     """Why calls go through as a whole."""
 

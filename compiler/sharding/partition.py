@@ -7,7 +7,7 @@ says which come and go divided.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from onnxc.compiler.sharding.factors import Claim, claims, has_axes
 from onnxc.compiler.sharding.own_constants import with_own_constants
 from onnxc.compiler.sharding.propagate import Propagation, propagate
 from onnxc.compiler.sharding.without_reshards import without_reshards
+from onnxc.runtime.records import record
 
 __all__ = ["Edges", "Partition", "Share", "partition"]
 
@@ -37,7 +38,7 @@ _MOVES_PARTS = ("reshape", "transpose", "slice")
 _ADDS_PARTS = ("add", "sub", "neg")
 
 
-@dataclass(frozen=True)
+@record
 class Share:
     """A constant of which each device holds its block."""
 
@@ -58,7 +59,7 @@ class Share:
         return np.ascontiguousarray(block)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Edges:
     """What a program gets and gives divided: parameters, by how they are, and the ordinals of results.
 
@@ -70,7 +71,7 @@ class Edges:
     inputs: frozenset[Value] = frozenset()
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Partition:
     """The program of each device, the constants whose shares are its last parameters, and what was decided.
 
@@ -109,7 +110,7 @@ def partition(module: Module, mesh: Mesh, devices: Sequence[int] = (), edges: Ed
     )
 
 
-@dataclass(frozen=True)
+@record
 class _Held:
     """What each device holds of a value, and by which sharding."""
 

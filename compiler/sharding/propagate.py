@@ -11,6 +11,7 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding, parse_sharding
 from onnxc.compiler.sharding.bodies import Link, all_values, entering, has_divided_bodies, leaving, returning
 from onnxc.compiler.sharding.factors import Claim, claims, has_axes
+from onnxc.runtime.records import record
 
 __all__ = ["Propagation", "propagate"]
 
@@ -44,7 +45,7 @@ def propagate(block: Block, mesh: Mesh, given: Mapping[Value, Sharding] | None =
     return walk.propagation
 
 
-@dataclass(frozen=True)
+@record
 class _Walk:
     propagation: Propagation
     stated: set[Value]

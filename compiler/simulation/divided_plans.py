@@ -1,7 +1,7 @@
 """A model divided as one of its configurations says, with the plan of each segment, and nothing compiled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import check_or_repair
@@ -28,6 +28,7 @@ from onnxc.compiler.planning.plan import Chosen, plan_kernels
 from onnxc.compiler.sharding.cut import cut_stages
 from onnxc.compiler.sharding.microbatches import Batch, find_batch
 from onnxc.runtime.devices.pipeline import Split, Transfer
+from onnxc.runtime.records import record
 
 __all__ = ["MOST_DEVICES", "DividedPlans", "PlannedSegment", "divided_plans"]
 
@@ -35,7 +36,7 @@ MOST_DEVICES = 1 << 12
 """2,880 devices have 15,488 grids, as many as any number up to here; that none of them fits took 80 s to find."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class PlannedSegment:
     """A segment of a pipeline on the devices of its stage, and what each of them runs."""
 
@@ -51,7 +52,7 @@ class PlannedSegment:
         return parameters[first : first + len(divided.segment.received)]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class DividedPlans:
     """The segments in order and what goes between them; `batch` is the size that parts of a call split, if they do."""
 

@@ -9,12 +9,12 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.files.plain_files import open_plain_file
+from onnxc.runtime.records import record
 
 __all__ = ["Exchanged", "Link", "Network", "exchanged", "parse_network"]
 
@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 16
 """A file of a network has a dozen numbers; what is larger is another file."""
 
 
-@dataclass(frozen=True)
+@record
 class Link:
     """alpha: seconds of a message. beta: seconds for each byte."""
 
@@ -35,7 +35,7 @@ class Link:
         return messages * self.alpha + float(nbytes) * self.beta
 
 
-@dataclass(frozen=True)
+@record
 class Network:
     """A link between any two devices; another one within nodes of `node_devices` devices that follow one another."""
 
@@ -55,7 +55,7 @@ class Network:
         return f"{text}; within {self.node_devices} devices alpha={self.node_link.alpha:g},beta={self.node_link.beta:g}"
 
 
-@dataclass(frozen=True)
+@record
 class Exchanged:
     """sent_bytes: what a device sends, on average over its group."""
 
@@ -64,7 +64,7 @@ class Exchanged:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class _Form:
     """An algorithm of p devices that bring n bytes each: messages and bytes one after the other, and bytes sent."""
 

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -22,6 +22,7 @@ from onnxc.compiler.simulation.timeline import Sent, Turn, turns
 from onnxc.compiler.simulation.walk_plan import Machines, ProgramCost, bytes_of, walk_plan
 from onnxc.runtime.devices.pipeline import Transfer
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["simulate_source"]
 
@@ -101,7 +102,7 @@ def _sizes(whole: Function, dims: Mapping[str, object]) -> dict[str, int]:
     return sizes
 
 
-@dataclass(frozen=True)
+@record
 class _Passed:
     """A transfer of a part: what each device that receives gets, and how many bytes the devices of a stage send."""
 

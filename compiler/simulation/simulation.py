@@ -1,17 +1,17 @@
 """What a simulation tells: times, bytes and memory, for devices that do the same once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
 from onnxc.runtime.profiling.page import fill_page
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["DeviceClass", "Event", "ExchangeTotal", "Memory", "Simulation"]
 
 
-@dataclass(frozen=True)
+@record
 class Memory:
     """Bytes of a device: its weights, the inputs of a call, and all else of one part of it where that is most."""
 
@@ -25,7 +25,7 @@ class Memory:
         return self.weights + self.inputs + self.working
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """What a device is at, in seconds from the start of the call."""
 
@@ -36,7 +36,7 @@ class Event:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class ExchangeTotal:
     """Exchanges of a call that are alike, `count` of them for each device of `stage`.
 
@@ -53,7 +53,7 @@ class ExchangeTotal:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class DeviceClass:
     """Devices that do the same.
 
@@ -69,7 +69,7 @@ class DeviceClass:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Simulation:
     """A call of a model that is divided over devices, by cost alone.
 

@@ -6,12 +6,13 @@ Sending takes nothing of the sender's time; who receives waits for what is sent.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from onnxc.runtime.records import record
 
 __all__ = ["Sent", "Turn", "turns"]
 
 
-@dataclass(frozen=True)
+@record
 class Sent:
     """A value that goes from segment `source` to `target`, where it is `seconds` after it was made."""
 
@@ -20,7 +21,7 @@ class Sent:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class Turn:
     """A segment at work on a part of the call, in seconds from its start."""
 

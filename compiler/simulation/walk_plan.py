@@ -1,7 +1,6 @@
 """What one device does in the program of a segment: spans of computing and exchanges, and the memory that it takes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.compiler.ir.dim_symbols import evaluate
@@ -28,6 +27,7 @@ from onnxc.compiler.simulation.network import Exchanged, Network, exchanged
 from onnxc.compiler.simulation.roofline import Sizes, kernel_seconds, memory_seconds
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import InputError, UnsupportedError, located
+from onnxc.runtime.records import record
 
 __all__ = ["Machines", "Meeting", "ProgramCost", "Span", "bytes_of", "walk_plan"]
 
@@ -38,7 +38,7 @@ _HOLDS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Machines:
     """Devices of one kind, and what is between them."""
 
@@ -46,7 +46,7 @@ class Machines:
     network: Network
 
 
-@dataclass(frozen=True)
+@record
 class Meeting:
     """A collective: each of `devices` devices brings `nbytes`."""
 
@@ -56,7 +56,7 @@ class Meeting:
     made: Exchanged
 
 
-@dataclass(frozen=True)
+@record
 class Span:
     """What a device is at without a break: steps one behind the other, or a collective."""
 
@@ -65,7 +65,7 @@ class Span:
     seconds: float
 
 
-@dataclass(frozen=True)
+@record
 class ProgramCost:
     """peak_bytes: of what is received and made, arenas included, where it takes most."""
 

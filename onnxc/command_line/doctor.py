@@ -9,7 +9,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +25,7 @@ from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.files.cache_folder import default_cache_folder
 from onnxc.runtime.gpu.device import device_count, properties_of
 from onnxc.runtime.gpu.driver import LEAST_DRIVER, Driver, load_driver, version_text
+from onnxc.runtime.records import record
 from onnxc.runtime.thread_pool import available_threads
 
 __all__ = ["Finding", "doctor_command", "examine"]
@@ -35,7 +36,7 @@ LEAST_PYTHON = (3, 11)
 KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 
 
-@dataclass(frozen=True)
+@record
 class Finding:
     """One thing that onnxc uses: what was found of it, and what it is for. `gpu`: whether only GPUs need it."""
 
@@ -47,7 +48,7 @@ class Finding:
     gpu: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class _Package:
     """A distribution, by the first of its names that is installed: versions from `least`, and below `most`."""
 

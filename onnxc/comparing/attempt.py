@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -26,6 +26,7 @@ from onnxc.compiler.driver import compile_model
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.options import make_options
 from onnxc.runtime.errors import DeviceError, OnnxcError
+from onnxc.runtime.records import record
 
 __all__ = ["Attempts", "Job"]
 
@@ -40,7 +41,7 @@ WARM = '<ir_version: 10, opset_import: ["": 21]> warm (float[N] x) => (float[N] 
 """A model that is compiled before any fork, so that each finds everything loaded: 0.1 s instead of 0.6 s an attempt."""
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """What to do with a model. is_called: whether it is called too, on drawn inputs. memory_bytes: of addresses."""
 

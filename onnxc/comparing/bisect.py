@@ -1,7 +1,6 @@
 """The smallest part of a model whose outputs differ between two engines, and inputs that show it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,11 +13,12 @@ from onnxc.comparing.size_cuts import smaller_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto
 from onnxc.measuring.runtimes import Feed
 from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.runtime.records import record
 
 __all__ = ["Bisection", "bisect"]
 
 
-@dataclass(frozen=True)
+@record
 class Bisection:
     """A model and its inputs, for which the engines still differ."""
 

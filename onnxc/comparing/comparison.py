@@ -1,15 +1,14 @@
 """What was found to differ between two runs, as data, JSON and a table of notebooks."""
 
-from dataclasses import dataclass
-
 from onnxc.comparing.differences import ValueDifference
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 from onnxc.runtime.report import html_table
 
 __all__ = ["Comparison"]
 
 
-@dataclass(frozen=True)
+@record
 class Comparison:
     """What differs between runs a and b of the same inputs; b is taken for right.
 

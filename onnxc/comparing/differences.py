@@ -1,19 +1,20 @@
 """How one value of two runs differs: by its largest value, element by element, and in units in the last place."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
 from onnxc.measuring.values import compare_outputs
 from onnxc.runtime.arrays import describe
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["ValueDifference", "compare_values"]
 
 _INTEGERS = {2: "i2", 4: "i4", 8: "i8"}
 
 
-@dataclass(frozen=True)
+@record
 class ValueDifference:
     """A value of both runs. node: what computes it. a, b: its types there.
 

@@ -1,7 +1,6 @@
 """The smallest model that fails as a model does: fewer nodes, outputs, attributes and weights, and smaller sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnxc.comparing.attempt import Attempts, Job
@@ -14,13 +13,14 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto, Value
 from onnxc.compiler.frontend.read import wrap_model
 from onnxc.compiler.typed_model import typed_model
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["Reduction", "reduce_model"]
 
 Shows = Callable[[ModelProto], bool]
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """A model that still fails, what it says, how many nodes there were, and how many models were tried."""
 

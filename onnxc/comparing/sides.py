@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -20,6 +20,7 @@ from onnxc.compiler.frontend.read import read_model
 from onnxc.measuring.runtimes import Feed, NamedCall
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError
 from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.records import record
 
 __all__ = ["FORM", "Side", "embedded_model", "parse_side"]
 
@@ -29,7 +30,7 @@ DEFAULT_ENGINE = "cpu"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@record
 class Side:
     """A model, and the engine that runs it: a target of `onnxc.compile`, or another runtime by its name."""
 

@@ -1,10 +1,11 @@
 """Boxes and the values between them as a drawing: positions, edges and scopes, in a compact form for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.inspecting.layout import BOX_HEIGHT, ROW_HEIGHT, Layout, layered
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["Box", "drawing"]
 
@@ -14,7 +15,7 @@ NARROWEST, WIDEST, CHARACTER_WIDTH, MARGIN = 70, 240, 7, 20
 FEWEST_IN_A_SCOPE, MOST_SCOPES, DEEPEST_SCOPE = 3, 2000, 8
 
 
-@dataclass(frozen=True)
+@record
 class Box:
     """An input, an output, a value from around the graph, or a node, with the values that it reads and makes.
 

@@ -4,8 +4,9 @@ Time and room are linear in boxes and edges, but for the sorting of rows. Nothin
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from onnxc.runtime.records import record
 
 __all__ = ["BOX_HEIGHT", "ROW_HEIGHT", "Layout", "Point", "layered"]
 
@@ -28,7 +29,7 @@ SWEEPS = 4
 BENDS_FOR_A_BOX = 2
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """The middle of each box in x and its top in y, and for each edge the points that it goes through."""
 

@@ -1,11 +1,11 @@
 """A program as views: the steps of its body and of the bodies in them, with the slots that go between."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from onnxc.inspecting.drawing import Box, drawing
 from onnxc.inspecting.report_tables import Json
 from onnxc.runtime.program import BindSizes, Body, Guard, Host, If, JsonValue, Launch, Program, Step, While
+from onnxc.runtime.records import record
 
 __all__ = ["program_views"]
 
@@ -22,7 +22,7 @@ def program_views(program: Program) -> list[Json]:
     return views
 
 
-@dataclass(frozen=True)
+@record
 class _Shown:
     """What a step does, what it reads and writes, and what else there is to say."""
 

@@ -5,7 +5,7 @@ A model that is wrong has views too: nothing here expects more of a message than
 
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.compiler.diagnostics import Diagnostic
 from onnxc.compiler.frontend.about import free_text
@@ -27,6 +27,7 @@ from onnxc.inspecting.attribute_texts import attribute_texts
 from onnxc.inspecting.drawing import Box, drawing
 from onnxc.inspecting.weights import statistics
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["model_views"]
 
@@ -48,7 +49,7 @@ def model_views(model: ModelProto, store: TensorStore, findings: Sequence[Diagno
     return [_view(source, known) for source in sources]
 
 
-@dataclass(frozen=True)
+@record
 class _Source:
     """What a view is of; `values` are the types and weights that can be seen there, those from around it too."""
 
@@ -61,7 +62,7 @@ class _Source:
     values: MutableMapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class _Known:
     """What all views share: their ordinals by path, findings by path and index of a node, and where weights are."""
 

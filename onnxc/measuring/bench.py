@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from onnxc.measuring.scenarios import (
 )
 from onnxc.measuring.values import Agreement, compare_outputs, worst
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["Bench", "Load", "Measurement", "Subject", "measure", "open_cold"]
 
@@ -39,7 +40,7 @@ BOUND_FACTOR = 4
 """What a server may take unless told: so many times the median of one caller, of the slowest runtime."""
 
 
-@dataclass(frozen=True)
+@record
 class Load:
     """What to measure. seconds: of each scenario, for each runtime. precision: what onnxc computes in.
 
@@ -55,7 +56,7 @@ class Load:
     precision: str = "fp32"
 
 
-@dataclass(frozen=True)
+@record
 class Subject:
     """A runtime, the file that it opens, and what its start took; compile_seconds: None where it did not compile."""
 
@@ -66,7 +67,7 @@ class Subject:
     compile_seconds: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Measurement:
     """A scenario of one runtime. bound_seconds is there for servers; a server that no rate holds for has no calls."""
 
@@ -80,7 +81,7 @@ class Measurement:
     bound_seconds: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Bench:
     """All that was found. agreements: of each other runtime with onnxc, by its name; the worst of the thread counts."""
 

@@ -13,18 +13,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import onnxc
 from onnxc.measuring.runtimes import RUNTIMES, Feed
+from onnxc.runtime.records import record
 
 __all__ = ["ColdStart", "CompileJob", "StartJob", "cold_start", "compile_apart"]
 
 ROOT = Path(onnxc.__file__).parents[1]
 
 
-@dataclass(frozen=True)
+@record
 class CompileJob:
     """A model to compile into the file `artifact`, with options of `onnxc.compile`; nothing is taken from a cache."""
 
@@ -38,7 +39,7 @@ class CompileJob:
     devices: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class StartJob:
     """A model to open and to call once, with the feed that is pickled in a file."""
 
@@ -48,7 +49,7 @@ class StartJob:
     threads: int
 
 
-@dataclass(frozen=True)
+@record
 class ColdStart:
     """Seconds and bytes of a start. `error` says why there are none.
 

@@ -1,14 +1,15 @@
 """The latencies of calls as the figures that people compare."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from onnxc.runtime.records import record
 
 __all__ = ["Latency", "latency_of"]
 
 
-@dataclass(frozen=True)
+@record
 class Latency:
     """Seconds of a call. p99 is what 99 of 100 calls do not exceed: one of the calls, not a value between two."""
 

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 
 import onnxc
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.records import record
 
 __all__ = ["OTHERS", "RUNTIMES", "Feed", "NamedCall", "Runtime", "expect_installed"]
 
@@ -22,7 +22,7 @@ Feed = Mapping[str, object]
 NamedCall = Callable[[Feed], Mapping[str, object]]
 
 
-@dataclass(frozen=True)
+@record
 class Runtime:
     """A runtime by its name; `open` gives what calls a model, from any number of threads at once."""
 

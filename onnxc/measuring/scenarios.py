@@ -8,11 +8,11 @@ come, as a Poisson process, and each is to be answered within a bound.
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from onnxc.measuring.latency import latency_of
+from onnxc.runtime.records import record
 
 __all__ = [
     "MULTI_STREAM", "OFFLINE", "SCENARIOS", "SERVER", "SINGLE_STREAM", "Call", "Sample", "run_callers", "run_offline",
@@ -27,7 +27,7 @@ SEARCH_STEPS = 6
 """Halvings of the rate that a server is searched in: the last one is 1/64 of the throughput, near the noise of runs."""
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """The seconds of each call, and of all together from the first begin to the last end."""
 

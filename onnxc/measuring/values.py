@@ -1,9 +1,10 @@
 """Whether two runtimes give the same answer: a speed without it is none."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+
+from onnxc.runtime.records import record
 
 __all__ = ["Agreement", "compare_outputs", "worst"]
 
@@ -15,7 +16,7 @@ NARROWED = 2
 """The bytes of a float where f32 is computed in a lower precision."""
 
 
-@dataclass(frozen=True)
+@record
 class Agreement:
     """The output that differs most, by how much of its largest value, and how much may be.
 

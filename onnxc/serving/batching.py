@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onnxc.runtime.records import record
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
@@ -38,7 +39,7 @@ _KNOWN_SHAPES = 256
 """Of how many sizes a queue remembers how long a call took."""
 
 
-@dataclass(frozen=True)
+@record
 class BatchingRules:
     """max_rows: of a call, 1 where requests must not be joined. delay_ns: for how long the first waits for others.
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from onnxc.runtime.decoding.decoder import Decoder
 from onnxc.runtime.decoding.sampling import SamplingOptions
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.program import Binding, Symbol
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
 from onnxc.serving.batching import Feed
 from onnxc.serving.statistics import Durations, Statistics
@@ -25,7 +25,7 @@ KNOWN = ("tokens", "max_new_tokens", "stop", "temperature", "top_k", "top_p", "r
 PASSED_OVER = ("id", "parameters", "stream")
 
 
-@dataclass(frozen=True)
+@record
 class GenerateRequest:
     """A request for the tokens behind a prompt."""
 

@@ -1,12 +1,12 @@
 """A request for inference in no protocol's form: what both protocols read theirs into, and answer theirs from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.records import record
 from onnxc.serving.served_model import ServedModel, WireTensor
 
 __all__ = [
@@ -18,7 +18,7 @@ REFUSED = ("sequence_id", "classification")
 _MAX_TIMEOUT_US = 1 << 50
 
 
-@dataclass(frozen=True)
+@record
 class RegionPart:
     """A part of a region of shared memory."""
 

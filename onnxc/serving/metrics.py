@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from onnxc.runtime.records import record
 from onnxc.serving.served_model import ServedModel
 from onnxc.serving.statistics import LATENCY_BOUNDS_S
 
@@ -13,7 +13,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True)
+@record
 class _Metric:
     name: str
     kind: str

@@ -4,13 +4,14 @@ All of it may be absent. What is not known is passed over, as Triton's own keys 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from google.protobuf import json_format, text_format
 
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.files.plain_files import open_plain_file
+from onnxc.runtime.records import record
 from onnxc.serving.proto.inference_pb2 import ModelConfig
 
 __all__ = ["CONFIG_FILE", "Configuration", "parse_config", "read_config"]
@@ -20,7 +21,7 @@ _MAX_CONFIG_BYTES = 1 << 20
 _OFF = ("off", "false", "0")
 
 
-@dataclass(frozen=True)
+@record
 class Configuration:
     """What a configuration says, and the message itself."""
 

@@ -8,9 +8,10 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.runtime.errors import OnnxcError
+from onnxc.runtime.records import record
 from onnxc.runtime.thread_pool import available_threads
 from onnxc.serving.model_config import Configuration, read_config
 from onnxc.serving.repository import Repository, Stamp, VersionFiles
@@ -22,7 +23,7 @@ __all__ = ["IndexEntry", "ModelRegistry"]
 LOG = logging.getLogger("onnxc.serving")
 
 
-@dataclass(frozen=True)
+@record
 class IndexEntry:
     """A line of the index: state is READY or LOADING, or UNAVAILABLE for a reason."""
 
@@ -32,7 +33,7 @@ class IndexEntry:
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class _Entry:
     """A model as it is now: versions that are served, the stamps they were loaded at, and why others are not."""
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 from onnxc.serving.model_config import CONFIG_FILE
 from onnxc.serving.serving_errors import ServingError
 
@@ -18,7 +18,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}")
 Stamp = tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True)
+@record
 class VersionFiles:
     """The file of a version, and a stamp that changes when a file beside it does, or the model's configuration."""
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.runtime.records import record
 from onnxc.serving import descriptions, settings
 from onnxc.serving.generation import read_generate_request
 from onnxc.serving.grpc_service import TRACE_HEADERS, device_register, load_configuration
@@ -36,7 +36,7 @@ LOG = logging.getLogger("onnxc.serving")
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """What a handler gets of a request."""
 

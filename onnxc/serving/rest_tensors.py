@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import orjson
 
 from onnxc.runtime.dtypes import dtype_kind
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 from onnxc.serving.datatypes import BYTES, array_of, expect_datatype, expect_shape, raw_bytes, texts_array
 from onnxc.serving.inference import (
     Answer,
@@ -35,7 +35,7 @@ JSON_TYPES: Mapping[str, frozenset[type]] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """The body of an answer; `header_length` is that of its JSON where bytes follow, else None."""
 

@@ -1,7 +1,6 @@
 """One version of a model, loaded and warm: what it takes and gives, and its answers."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -15,6 +14,7 @@ from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.errors import InputError, OnnxcError
 from onnxc.runtime.load import DECODER, make_executable, read_artifact, signature_of, verify_artifact
 from onnxc.runtime.program import Symbol, compile_sizes
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
 from onnxc.serving.compile_apart import GENERATES, compiled_model
@@ -28,7 +28,7 @@ __all__ = ["PLATFORM", "ServedModel", "ServingLimits", "WireTensor", "open_versi
 PLATFORM = "onnxc"
 
 
-@dataclass(frozen=True)
+@record
 class ServingLimits:
     """What holds for all models that say nothing else: rows of a joined call, requests that wait, threads of a call."""
 

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -18,6 +17,7 @@ import uvloop
 from starlette.applications import Starlette
 
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.records import record
 from onnxc.serving.compile_apart import stop_compiling
 from onnxc.serving.grpc_service import grpc_server
 from onnxc.serving.rest import metrics_app, rest_app
@@ -36,7 +36,7 @@ _KEEP_ALIVE_S = 75
 """For the next request of a connection: what nginx waits by default, and longer than load balancers, which wait 60."""
 
 
-@dataclass(frozen=True)
+@record
 class ServerOptions:
     """host: of all ports; a port of 0 is any free one, one of None none. grace_s: for requests when the server ends.
 
@@ -54,7 +54,7 @@ class ServerOptions:
     grace_s: float = 30.0
 
 
-@dataclass(frozen=True)
+@record
 class Addresses:
     """The ports that the server has."""
 

@@ -1,10 +1,9 @@
 """What a client is told of an error: the status of HTTP and that of gRPC, by the code or the class of the error."""
 
-from dataclasses import dataclass
-
 import grpc
 
 from onnxc.runtime.errors import InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["ServingError", "Status", "status_of"]
 
@@ -13,7 +12,7 @@ class ServingError(OnnxcError):
     """The server has no such thing, or will not answer now."""
 
 
-@dataclass(frozen=True)
+@record
 class Status:
     """How an error is said in either protocol; retry: the client may try again soon."""
 

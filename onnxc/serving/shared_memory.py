@@ -5,9 +5,9 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["Region", "SharedMemory"]
 
@@ -17,7 +17,7 @@ _MAX_BYTES, _MAX_REGIONS = 1 << 40, 1024
 """Far above what a request may use; each region holds a descriptor."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Region:
     """A registered region: `byte_size` bytes of the memory that is called `key`, from `offset` on.
 

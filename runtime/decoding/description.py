@@ -1,14 +1,15 @@
 """What an artifact says of a decoder: which input is what, and where caches grow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from onnxc.runtime.program import JsonValue, Program
+from onnxc.runtime.records import record
 
 __all__ = ["Description", "decode_description"]
 
 
-@dataclass(frozen=True)
+@record
 class Description:
     """The names of the inputs of a decoder; an empty one where it has none of that kind.
 

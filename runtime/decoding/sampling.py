@@ -1,7 +1,6 @@
 """What picks the next token: options that are checked once, and the native code that draws by them."""
 
 import random
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from onnxc.runtime.arrays import describe, import_array
 from onnxc.runtime.decoding.arguments import as_integers, expect_tokens
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.records import record
 
 __all__ = ["Sampler", "SamplingOptions"]
 
@@ -20,7 +20,7 @@ there before take 10 microseconds in place of 60."""
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
+@record
 class SamplingOptions:
     """How tokens are picked; each is checked.
 

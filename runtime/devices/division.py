@@ -5,7 +5,6 @@ passes. The shares of a device are bytes of their own, so that nobody else reads
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from onnxc.runtime.encoding import encode_noun
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import Body, Host, If, JsonValue, Parameter, Program, While
+from onnxc.runtime.records import record
 from onnxc.runtime.texts import LENGTH_BYTES, decode_texts, encode_texts
 
 __all__ = ["MOST_DEVICES", "Division", "decode_division", "divide_weights", "groups_of"]
@@ -25,7 +25,7 @@ MOST_DEVICES = 64
 """As many devices as a mesh may have; a file that speaks of more is damaged."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Division:
     """For each device its shares as bytes, in the order of the inputs `share_count` from the last.
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.encoding import decode_noun
 from onnxc.runtime.program import Binding, Check, JsonValue, Parameter, Program, SizeText, compile_sizes
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
 from onnxc.runtime.values import as_array
 
@@ -26,7 +27,7 @@ __all__ = ["LocalLayout", "decode_layouts", "local_values", "whole_signature"]
 _SYMBOL = re.compile(r"s\[(\d+)\]")
 
 
-@dataclass(frozen=True)
+@record
 class LocalLayout:
     """How an input of a divided program comes, or an output stays, divided.
 

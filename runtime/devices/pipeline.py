@@ -7,13 +7,14 @@ outputs of the whole.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxc.runtime.devices.division import MOST_DEVICES
 from onnxc.runtime.program import JsonValue, Program
+from onnxc.runtime.records import record
 from onnxc.runtime.values import as_array
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline", "Role", "Split", "Transfer", "decode_pipeline"]
 
 
-@dataclass(frozen=True)
+@record
 class Role:
     """What a segment is for: its devices, by the ordinals of their mesh, and what becomes of its results.
 
@@ -34,7 +35,7 @@ class Role:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Transfer:
     """A result of segment `source` that is the next parameter of segment `target`.
 
@@ -47,7 +48,7 @@ class Transfer:
     pairs: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@record
 class Split:
     """How calls go through in parts: the axis of each input and output that is split, and the most parts.
 
@@ -83,7 +84,7 @@ class Split:
         return parts[0] if axis is None or len(parts) == 1 else np.concatenate(list(map(as_array, parts)), axis)
 
 
-@dataclass(frozen=True)
+@record
 class Pipeline:
     """The segments in their order, what they send each other, and how calls go through in parts, if they do.
 

@@ -5,7 +5,7 @@ parts and segments in the same order, and sending waits for nobody, so that no d
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +18,7 @@ from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.host.rendezvous import receive, send
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature
 from onnxc.runtime.stats import Stats, work_of
 from onnxc.runtime.values import host_value
@@ -39,7 +40,7 @@ class SegmentOfDevices(Protocol):
         """What has run so far, on all of these devices."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class RunningSegment:
     """The program of a segment; `added` are, for each device that runs it here, the values of its last inputs."""
 

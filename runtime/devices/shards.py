@@ -1,17 +1,16 @@
 """Values that stay divided over devices: the block that each device holds, and which elements of the whole it is."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxc.runtime.arrays import type_text
 from onnxc.runtime.dtypes import DType, dtype_name
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["Shard", "Shards"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Shard:
     """What one device holds of an output.
 
@@ -25,7 +24,7 @@ class Shard:
     data: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Shards:
     """An output of a model compiled with outputs="local", as the devices of this process hold it.
 

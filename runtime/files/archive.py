@@ -11,7 +11,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -40,6 +39,7 @@ from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
 from onnxc.runtime.files.saved_file import compute_digest, stated_digest
 from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import JsonValue, Program
+from onnxc.runtime.records import record
 
 __all__ = ["Archive"]
 
@@ -50,7 +50,7 @@ _READ_BYTES = 1 << 20
 _ONNX_BEGINS = b"\x08"
 
 
-@dataclass(frozen=True)
+@record
 class _Image:
     """An image as the manifest tells of it."""
 

@@ -7,7 +7,8 @@ Source: the format of https://github.com/huggingface/safetensors
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from onnxc.runtime.records import record
 
 __all__ = ["SafetensorsError", "StoredTensor", "read_header"]
 
@@ -33,7 +34,7 @@ class SafetensorsError(ValueError):
     """The bytes are no safetensors file; the text says why."""
 
 
-@dataclass(frozen=True)
+@record
 class StoredTensor:
     """A tensor: its element type, by its IR name, its shape, and the bytes of the file that hold it."""
 

@@ -7,11 +7,11 @@ byte before the digits, headers, padding and the directory of the archive includ
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.files.plain_files import open_plain_file
+from onnxc.runtime.records import record
 
 __all__ = ["BLANK_DIGEST", "SavedFile", "compute_digest", "stated_digest", "write_digest"]
 
@@ -24,7 +24,7 @@ BLANK_DIGEST = b"sha256:" + b"0" * _DIGITS
 _STATED = re.compile(rb"sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
+@record
 class SavedFile:
     """A file that held the artifact of this digest when it was written or read."""
 

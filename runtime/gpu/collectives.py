@@ -7,7 +7,6 @@ for a device that never came, and errors of one end the others there.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
@@ -21,6 +20,7 @@ from onnxc.runtime.gpu.wanted import on_device
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.host.rendezvous import DeviceStopped, group_of, meet
 from onnxc.runtime.program import Host, compile_attributes
+from onnxc.runtime.records import record
 from onnxc.runtime.steps import RunStep, Slots, Symbols
 
 __all__ = ["Communicators", "Group"]
@@ -171,7 +171,7 @@ def _enqueue(nccl: Nccl, name: str, tickets: Sequence[np.ndarray], members: Sequ
                 nccl.call(purpose, str(function), *arguments, part.communicator, part.stream)
 
 
-@dataclass(frozen=True)
+@record
 class _Part:
     """What one device brings: addresses of what it sends and receives, how many elements it sends, of which type."""
 
@@ -192,7 +192,7 @@ def _part(ticket: np.ndarray, communicator: int) -> _Part:
 FunctionCall = tuple[object, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Collective:
     """Calls, by name and arguments, for one of `count` devices; by what the first axis of the result is longer."""
 

@@ -6,7 +6,6 @@ import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from onnxc.runtime.device_code import DeviceCode, DeviceKernel
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.driver import Driver, version_text
 from onnxc.runtime.gpu.shared_library import read_pointer
+from onnxc.runtime.records import record
 
 __all__ = ["Device", "DeviceProperties", "LoadedCode", "device_count", "expect_architecture", "properties_of"]
 
@@ -34,7 +34,7 @@ _PORTABLE_CLUSTER = 8
 _FIRST_DRIVERS = {10: 12080, 11: 13000, 12: 12080}
 
 
-@dataclass(frozen=True)
+@record
 class DeviceProperties:
     """What a device is. capability: (9, 0) for sm_90. shared_bytes: the most that a block may have."""
 
@@ -136,7 +136,7 @@ class Device:
         return free.value, total.value
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class LoadedCode:
     """Kernels in the memory of a device: the CUfunction of each, valid while this is alive."""
 

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from onnxc.runtime.gpu.growing_sizes import GrowingSizes
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, uploaded
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
 from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch
+from onnxc.runtime.records import record
 from onnxc.runtime.values import as_array
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _STAGING_ALIGNMENT = 256
 _Key = tuple[tuple[int, ...], bytes, tuple[int, ...], int, int]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class DirectEngine:
     """Runs the only launch of a program.
 

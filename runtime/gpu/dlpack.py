@@ -5,11 +5,11 @@ Source: dlpack.h, version 0.8 and its later type codes; a capsule named "dltenso
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["CUDA_DEVICE", "Described", "export_capsule", "read_capsule"]
 
@@ -56,7 +56,7 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 _exported: dict[int, tuple[object, ...]] = {}
 
 
-@dataclass(frozen=True)
+@record
 class Described:
     """An array of another library: `strides` in elements, None where it is contiguous."""
 

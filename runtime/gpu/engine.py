@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxc.runtime.addresses import read_address
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.device_code import DeviceCode
 from onnxc.runtime.dtypes import STRING
@@ -34,6 +33,7 @@ from onnxc.runtime.gpu.growing_sizes import GrowingSizes
 from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, on_device
 from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, Shared, enqueue_launch
+from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import WorkspacePool
 from onnxc.runtime.program import Constant, Launch, Program

@@ -1,7 +1,6 @@
 """Pipeline stages on GPUs of one process: segments, each on the devices of its stage, with what they send on those."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from onnxc.runtime.gpu.shares import engines_on, exchanging_call, resident_share
 from onnxc.runtime.gpu.transfers import Transfers, pair_of
 from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.load import own_signature
+from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature
 from onnxc.runtime.stats import Stats, work_of
 
@@ -61,7 +61,7 @@ def _segment(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class _GpuSegment:
     """The program of a segment on each of its devices; `added` are the values of its last inputs there."""
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from onnxc.runtime.addresses import read_address
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.devices.division import Division
 from onnxc.runtime.gpu.collectives import Communicators
@@ -13,6 +12,7 @@ from onnxc.runtime.gpu.engine import DeviceEngine, resident
 from onnxc.runtime.gpu.memory import Buffer
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.load import image_of, locations_of
+from onnxc.runtime.native.addresses import read_address
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue

@@ -5,9 +5,9 @@ Atomic operations on memory of the host would cross the bus, and some virtual ma
 
 import numpy as np
 
-from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.memory import Buffer, PinnedMemory
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.workspaces import STATUS_WORDS
 
 __all__ = ["StatusWords"]

@@ -9,17 +9,16 @@ import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
-from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.device import Device, LoadedCode
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, roomy_buffer, rounded_bytes
 from onnxc.runtime.gpu.status_words import StatusWords
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.faults import illegal_data
 from onnxc.runtime.native.launch import NativeLaunch
 from onnxc.runtime.native.workspaces import Counts
@@ -35,11 +34,12 @@ from onnxc.runtime.program import (
     FRAME_WEIGHTS,
     TOO_MANY_ELEMENTS,
 )
+from onnxc.runtime.records import record
 
 __all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "end_handles", "enqueue_launch"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Shared:
     """What the workspaces of an executable share. `locations` are the nodes that the numbers in a status block mean.
 

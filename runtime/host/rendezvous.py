@@ -16,6 +16,7 @@ import numpy as np
 from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.host.values import HostValue
+from onnxc.runtime.records import record
 
 __all__ = [
     "DeviceStopped", "Exchanges", "Rendezvous", "Sendable", "device_of_thread", "group_of", "meet", "receive", "send",
@@ -151,7 +152,7 @@ def group_of(device: int, attributes: Mapping[str, object]) -> tuple[int, ...]:
     return match
 
 
-@dataclass(frozen=True)
+@record
 class _Member:
     exchanges: Exchanges
     device: int

@@ -1,7 +1,6 @@
 """Windows: reductions over a rectangle that slides along every axis, done one axis after the other."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +9,10 @@ from onnxc.runtime.host.dimension_labels import axis_order
 from onnxc.runtime.host.elements import narrow, widen
 from onnxc.runtime.host.reductions import COMBINE, accumulator, identity
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """How a window slides along one axis, padded by `low` before and `high` after."""
 

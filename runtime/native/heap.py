@@ -8,7 +8,7 @@ import weakref
 from array import array
 from collections.abc import Iterator
 
-from onnxc.runtime.addresses import WORD_BYTES
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.program import BUFFER_WORDS, HEAP_BUFFERS, HEAP_CHECK
 
 __all__ = ["Heap"]

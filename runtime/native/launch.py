@@ -13,13 +13,14 @@ from math import prod
 
 import numpy as np
 
-from onnxc.runtime.addresses import read_address
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
+from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.faults import STOPPED, illegal_data
 from onnxc.runtime.native.output_memory import ArrayMaker, array_maker
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
+from onnxc.runtime.records import record
 
 __all__ = ["LaunchSizes", "NativeLaunch"]
 
@@ -38,7 +39,7 @@ class LaunchSizes:
     makers: tuple[ArrayMaker, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class NativeLaunch:
     """A launch ready to run. `locations` and `faults` are what the numbers in a status block mean."""
 

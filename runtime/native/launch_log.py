@@ -4,11 +4,10 @@ Native code claims a record by adding to the count, and writes it (compiler/code
 launch is over before the next one begins, so who reads the log after a call finds all records whole.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from onnxc.runtime.addresses import WORD_BYTES, read_address
+from onnxc.runtime.native.addresses import WORD_BYTES, read_address
+from onnxc.runtime.records import record
 
 __all__ = [
     "LOG_CAPACITY", "LOG_COUNT", "LOG_RECORDS", "RECORD_ENDED", "RECORD_LOOP", "RECORD_STARTED", "RECORD_THREAD",
@@ -25,7 +24,7 @@ DEFAULT_RECORDS = 1 << 17
 """Room for the 1,000 launches of a large model, each of 100 chunks; pages that no record reaches take no memory."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Records:
     """What a call has left: rows of RECORD_WORDS in the order in which they were claimed, and how many had no room."""
 

@@ -18,9 +18,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from onnxc.runtime.addresses import WORD_BYTES, read_address
 from onnxc.runtime.cpu import HUGE_PAGE_BYTES
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.native.addresses import WORD_BYTES, read_address
 from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.native.heap import Heap
 from onnxc.runtime.program import FRAME_ARENA, FRAME_HEAP, FRAME_POOL, FRAME_STATUS, FRAME_SYMBOLS, FRAME_WEIGHTS

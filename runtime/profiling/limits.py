@@ -5,12 +5,12 @@ Bandwidth is measured here, by copies; operations are those of the cost model, w
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["Bandwidth", "Limits", "measured_limits"]
 
@@ -22,7 +22,7 @@ ROUND_SECONDS = 1e-3
 """The best of five rounds of at least 1 ms was within 3 % of the best of fifty on a machine of two cores."""
 
 
-@dataclass(frozen=True)
+@record
 class Bandwidth:
     """Bytes read and written in a second where all that is touched takes `working_set` bytes."""
 
@@ -30,7 +30,7 @@ class Bandwidth:
     bytes_per_second: float
 
 
-@dataclass(frozen=True)
+@record
 class Limits:
     """Limits of `threads` threads; bandwidths from the smallest working set on.
 

@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from onnxc.runtime.profiling.limits import Limits
 from onnxc.runtime.profiling.page import profile_page
 from onnxc.runtime.profiling.trace import Event, chrome_trace
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["HostTime", "KernelTime", "Profile", "Total"]
 
 
-@dataclass(frozen=True)
+@record
 class KernelTime:
     """A launch, in the variant that ran: seconds and work are those of one call, all its executions together.
 
@@ -42,7 +43,7 @@ class KernelTime:
     bound: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class HostTime:
     """The steps of one function on the host for one node; seconds are those of one call."""
 
@@ -53,7 +54,7 @@ class HostTime:
     share: float
 
 
-@dataclass(frozen=True)
+@record
 class Total:
     """The seconds of a call that go to a node or to the nodes of an operator, and their share of it."""
 
@@ -62,7 +63,7 @@ class Total:
     share: float
 
 
-@dataclass(frozen=True)
+@record
 class Profile:
     """Seconds of one call.
 

@@ -7,7 +7,7 @@ medians they add up.
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from onnxc.runtime.profiling.profile import HostTime, KernelTime, Profile
 from onnxc.runtime.profiling.recorded_calls import RecordedCall, RecordingEngine
 from onnxc.runtime.profiling.trace import Event
 from onnxc.runtime.program import JsonValue, Program, compile_sizes
+from onnxc.runtime.records import record
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -32,7 +33,7 @@ MOST_EVENTS = 20_000
 Entry = Mapping[str, JsonValue]
 
 
-@dataclass(frozen=True)
+@record
 class _Variant:
     """What the ordinal of a recorded launch stands for: a launch of the report, and one of its steps."""
 
@@ -200,9 +201,9 @@ def _kernel_time(
 
 def _host_times(recorded: Sequence[RecordedCall], total: float) -> tuple[HostTime, ...]:
     parts: dict[tuple[str, str], list[float]] = {}
-    for record in (record for call in recorded for record in call.host):
-        lengths = parts.setdefault((record.step.function, record.step.location), [])
-        lengths.append((record.ended - record.started) * 1e-9)
+    for timed in (timed for call in recorded for timed in call.host):
+        lengths = parts.setdefault((timed.step.function, timed.step.location), [])
+        lengths.append((timed.ended - timed.started) * 1e-9)
     return tuple(
         HostTime(function, node, len(lengths) / len(recorded), seconds, seconds / total if total else 0.0)
         for (function, node), lengths in parts.items()
@@ -219,9 +220,9 @@ def _events(call: RecordedCall, variants: Sequence[_Variant]) -> list[Event]:
         index = threads.setdefault(thread, len(threads))
         start, length = (started - call.started) / 1e3, (ended - started) / 1e3
         events.append(Event("chunk" if is_chunk else "launch", variant.name, index, start, length, variant.launch))
-    for record in call.host:
-        start, length = (record.started - call.started) / 1e3, (record.ended - record.started) / 1e3
-        events.append(Event("host", f"{record.step.function} {record.step.location}".strip(), 0, start, length, -1))
+    for timed in call.host:
+        start, length = (timed.started - call.started) / 1e3, (timed.ended - timed.started) / 1e3
+        events.append(Event("host", f"{timed.step.function} {timed.step.location}".strip(), 0, start, length, -1))
     return sorted(events, key=lambda event: event.start_us)
 
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.native.launch_log import RECORD_ENDED, RECORD_STARTED, LaunchLog
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import Host, Step
+from onnxc.runtime.records import record
 from onnxc.runtime.steps import RunStep, Slots, Symbols, run_body
 from onnxc.runtime.thread_pool import recording_handle
 
@@ -24,7 +24,7 @@ READINGS = 5
 """A thread that shares its processor is interrupted for milliseconds, which rarely meets five readings in a row."""
 
 
-@dataclass(frozen=True)
+@record
 class HostRecord:
     """One run of a step on the host, in nanoseconds of `time.perf_counter_ns`."""
 
@@ -33,7 +33,7 @@ class HostRecord:
     ended: int
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class RecordedCall:
     """What one call left. All times are nanoseconds of `time.perf_counter_ns`, those of `rows` as well.
 

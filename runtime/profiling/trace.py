@@ -1,14 +1,14 @@
 """Events of one call, and the Chrome trace of them: the JSON that chrome://tracing and Perfetto read."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from onnxc.runtime.program import JsonValue
+from onnxc.runtime.records import record
 
 __all__ = ["Event", "chrome_trace"]
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """What one thread did, in microseconds since the call began.
 

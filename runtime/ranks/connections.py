@@ -5,9 +5,9 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onnxc.runtime.errors import DeviceError
+from onnxc.runtime.records import record
 
 __all__ = ["Address", "connect_all", "listener"]
 
@@ -20,7 +20,7 @@ HELLO_S = 5.0
 _RANK_BYTES = 4
 
 
-@dataclass(frozen=True)
+@record
 class Address:
     """Where a rank listens, and what who connects has to know."""
 

@@ -5,10 +5,11 @@ Nothing here reads a clock or a socket: `watch.py` says what came and when.
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from threading import Lock
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError, UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["HEARTBEAT", "Failure", "Health", "RankFailed", "failure_of", "farewell"]
 
@@ -22,7 +23,7 @@ _KINDS: Mapping[str, type[OnnxcError]] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """Why a call cannot be completed, as it is told to all ranks; `call` is None for what ends all calls."""
 

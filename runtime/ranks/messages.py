@@ -6,7 +6,6 @@ The header is JSON behind its length; whoever receives a message takes nothing f
 """
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.native.aligned_memory import allocate_aligned
+from onnxc.runtime.records import record
 
 __all__ = ["Message", "Stamp", "pack", "unpack"]
 
@@ -23,7 +23,7 @@ _LENGTH_BYTES = 4
 _DTYPES = {dtype.name: dtype for dtype in DTYPES.values()}
 
 
-@dataclass(frozen=True)
+@record
 class Stamp:
     """The exchange that a message is for: the ordinal of the call, the round of its group in it, and what it is."""
 
@@ -32,7 +32,7 @@ class Stamp:
     what: str
 
 
-@dataclass(frozen=True)
+@record
 class Message:
     """An array that came."""
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from onnxc.runtime import addresses, fast_call
-from onnxc.runtime.addresses import read_address
+from onnxc.runtime import fast_call
 from onnxc.runtime.load import make_executable
+from onnxc.runtime.native import addresses
+from onnxc.runtime.native.addresses import read_address
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact
 from tests.support.arrays import assert_same
 

@@ -32,6 +32,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.packing import (
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.runtime.records import record
 
 LINES = 8
 """Keys that a query is multiplied by at once."""
@@ -42,7 +43,7 @@ def emit_lines(operands: AttentionOperands, name: str) -> KernelCode:
     return _Lines(operands).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Unit:
     """Some rows of a group: its heads one after another, each with all its queries."""
 
@@ -52,7 +53,7 @@ class _Unit:
     rows: Int
 
 
-@dataclass(frozen=True)
+@record
 class _Block:
     """A run of keys."""
 

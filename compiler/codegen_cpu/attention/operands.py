@@ -1,7 +1,6 @@
 """The operands of an attention on a CPU: where queries, keys, values and masks begin, and where results go."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
@@ -13,9 +12,10 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.layouts import PackedPanels
 from onnxc.compiler.planning.loops.views import View, operand_views, row_major
 from onnxc.compiler.planning.schedules import AttentionSchedule
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Strided:
     """A view of a buffer: its axes are batch, head, row and column; `strides` count elements."""
 
@@ -29,7 +29,7 @@ class Strided:
         return self.view.base.dtype
 
 
-@dataclass(frozen=True)
+@record
 class AttentionOperands:
     """An attention kernel that is being written."""
 

@@ -37,6 +37,7 @@ from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.planning.layouts import PackedPanels
+from onnxc.runtime.records import record
 
 
 def emit_panels(operands: AttentionOperands, name: str) -> KernelCode:
@@ -61,7 +62,7 @@ def _vectors(operands: AttentionOperands) -> Sequence[int]:
     return (widest, last) if 0 < last < widest else (widest,)
 
 
-@dataclass(frozen=True)
+@record
 class _Memory:
     """What a unit has on the stack: panels [row][query], but for the rows of results and of what is widened.
 
@@ -90,7 +91,7 @@ def _reserve(operands: AttentionOperands) -> _Memory:
     return _Memory(queries, scores, totals, rows, bias, copied)
 
 
-@dataclass(frozen=True)
+@record
 class _Unit:
     """A unit of work: a panel of queries of a head."""
 

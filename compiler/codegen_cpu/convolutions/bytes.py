@@ -26,6 +26,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.views import View, operand_views
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.runtime.records import record
 
 
 def emit_bytes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -34,7 +35,7 @@ def emit_bytes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     return _ConvolvedBytes(frame, op, frame.kernel.scheduled(ConvolutionSchedule), x, w).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Pixel:
     """A pixel of the result: where its row is unrolled, where its image begins, and its place along each axis."""
 

@@ -13,7 +13,7 @@ is copied first, so that they lie side by side.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product as pairs
 from math import prod
@@ -34,6 +34,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.views import View, operand_views
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.runtime.records import record
 
 MOST_EDGE_TILES = 4
 """Tiles of a line with code of their own; of lines where windows of more leave the image each column is tested."""
@@ -47,7 +48,7 @@ def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     return _Depthwise(frame, op, x, w, image).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Tile:
     """Neighbouring columns of the result: where their first tap reads, and how many of them exist.
 
@@ -61,7 +62,7 @@ class _Tile:
     inside: Mapping[int, Reg]
 
 
-@dataclass(frozen=True)
+@record
 class _Image:
     """Where the image is read: element [n, *positions, c] lies `offset` and so many strides behind `base`."""
 
@@ -70,7 +71,7 @@ class _Image:
     strides: tuple[Int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Depthwise:
     frame: KernelFrame
     op: Op

@@ -5,7 +5,6 @@ that taps that fall into the same vectors share their loads; else they are gathe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE, pick_lanes
@@ -13,9 +12,10 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class LineWindows:
     """Rows of `length` elements, `element_stride` apart in memory, and the windows of `lanes` neighbouring results.
 

@@ -6,7 +6,6 @@ few of each line left out. A few filters at a time are summed in registers, for 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
 
@@ -26,6 +25,7 @@ from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.domain import epilogue_leaves
 from onnxc.compiler.planning.loops.views import View, operand_views, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.runtime.records import record
 
 
 def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -36,7 +36,7 @@ def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     return _Planes(frame, op, x, w, window).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Unit:
     """Its image and group, and the first result along each spatial axis; how many lines, and columns, there are."""
 
@@ -47,7 +47,7 @@ class _Unit:
     columns: Int
 
 
-@dataclass(frozen=True)
+@record
 class _Planes:
     frame: KernelFrame
     op: Op

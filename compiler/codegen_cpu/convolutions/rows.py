@@ -30,6 +30,7 @@ from onnxc.compiler.planning.loops.domain import epilogue_leaves
 from onnxc.compiler.planning.loops.views import View, is_dense, operand_views, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 
 def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -41,7 +42,7 @@ def emit_rows(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     return _Rows(frame, op, schedule, sums, x, w).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Phase:
     """The results that sum the same taps: from `first` on along each spatial axis, `sizes` along the axes of starts.
 

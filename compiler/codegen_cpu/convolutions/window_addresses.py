@@ -4,7 +4,6 @@ In the padding it is that of zeros, so that what reads behind an address needs n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.loops.convolution_sums import SummedAxis, Sums
+from onnxc.runtime.records import record
 
 
 def even_chunks(count: Dim, most: int, step: int) -> tuple[Dim, Dim]:
@@ -25,7 +25,7 @@ def even_chunks(count: Dim, most: int, step: int) -> tuple[Dim, Dim]:
     return floordiv(count + rows - 1, rows), rows
 
 
-@dataclass(frozen=True)
+@record
 class WindowAddresses:
     """A table for the windows of a convolution over the axes of starts of `sums`, `padded` those that may leave it.
 

@@ -7,7 +7,6 @@ B and A of F(2 x 2, 3 x 3) in Lavin and Gray, Fast Algorithms for Convolutional 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 
 from onnxc.compiler.codegen_cpu.convolutions.window_addresses import WindowAddresses, even_chunks
@@ -27,6 +26,7 @@ from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.convolution_sums import SummedAxis, Sums
 from onnxc.compiler.planning.loops.views import View, operand_views
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.runtime.records import record
 
 SIDE, READ = 2, 4
 """A tile has 2 x 2 results, and reads 4 x 4 elements."""
@@ -45,7 +45,7 @@ def emit_winograd(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     return _Winograd(frame, op, x, w).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Winograd:
     frame: KernelFrame
     op: Op

@@ -8,7 +8,6 @@ S. Moshier, Cephes 2.8, single/expf.c and tanhf.c, for the forms. The coefficien
 """
 
 import math
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.elementary.lanes import (
     FLOAT,
@@ -25,11 +24,12 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
 )
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
+from onnxc.runtime.records import record
 
 LOG2_E = math.log2(math.e)
 
 
-@dataclass(frozen=True)
+@record
 class _Exp:
     """exp of a format.
 

@@ -4,13 +4,13 @@ Everything holds for a scalar and for a vector of any number of lanes, and gives
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Float, Reg, constant, vector_type
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Format:
     """The layout of a float: its name as an element type, and that of the integer of the same width."""
 

@@ -5,7 +5,6 @@ multiplied once. For many rows weights are written out, so that they become floa
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.inner_loops.code_words import FLOAT, CodeWords
@@ -14,11 +13,12 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["BlockKernel", "PackedBlocks", "UnpackKernel"]
 
 
-@dataclass(frozen=True)
+@record
 class PackedBlocks:
     """Some columns of a panel, from the first code of a block on: `depth` codes in blocks of `block`.
 
@@ -42,7 +42,7 @@ class PackedBlocks:
 BLOCK_PARAMETERS = "ptr codes, ptr scales, ptr zeros, i64 width, i64 depth, i64 block"
 
 
-@dataclass(frozen=True)
+@record
 class BlockKernel:
     """A function of the library: so many rows against so many vectors of columns."""
 
@@ -73,7 +73,7 @@ class BlockKernel:
         return f
 
 
-@dataclass(frozen=True)
+@record
 class UnpackKernel:
     """A function of the library: the weights of so many vectors of columns."""
 
@@ -117,7 +117,7 @@ Visit = Callable[..., Sequence[Int] | None]
 """What is done with the codes at one k, given k, a vector of floats for each of the columns, and what is carried."""
 
 
-@dataclass(frozen=True)
+@record
 class _Blocks:
     """The codes of some columns, one block after the other."""
 
@@ -174,7 +174,7 @@ class _Blocks:
         return f.if_(is_cut, visit_rest, lambda: carried)
 
 
-@dataclass(frozen=True)
+@record
 class _Multiply:
     """One product of few rows being written."""
 

@@ -6,7 +6,6 @@ others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import PREFETCHED_BYTES
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -14,6 +13,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_t
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.planning.bit_layouts import word_bits
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["FLOAT", "CodeWords"]
 
@@ -23,7 +23,7 @@ TABLE_BITS = 4
 """How many bits of each lane look up one of the 16 floats of a vector."""
 
 
-@dataclass(frozen=True)
+@record
 class CodeWords:
     """Words of codes of so many bits, for a function that is being written."""
 

@@ -4,7 +4,6 @@ The lanes of a vector are neighbours along k; what they sum up is added across a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
@@ -20,12 +19,13 @@ from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 SUMS = 8
 """Sums in vectors at once: the latency of a multiply-add in cycles, times how many begin in one."""
 
 
-@dataclass(frozen=True)
+@record
 class Lines:
     """Rows of A against lines of B, into sums side by side; strides count elements, and are those from row to row.
 
@@ -58,7 +58,7 @@ def multiply_lines(f: FunctionBuilder, lines: Lines, rows: Int, types: ProductTy
     by_steps(f, rows, line_steps(most), call)
 
 
-@dataclass(frozen=True)
+@record
 class LineKernel:
     """A function of the library: so many rows against one line, or each against a line of its own."""
 

@@ -6,7 +6,6 @@ from step to step; the results go to a dense tile [rows][width] in memory that t
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_t
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 PREFETCHED_BYTES = 2048
 """How far ahead a panel is fetched: one that no cache holds then streams. 4x4096x1024 took 2.4 ms without, 1.8 ms with;
@@ -47,7 +47,7 @@ class LibraryFunction(Protocol):
     def write(self, target: Target) -> FunctionBuilder: ...
 
 
-@dataclass(frozen=True)
+@record
 class ProductTypes:
     """What a micro-kernel multiplies: elements of A and of a panel as they lie in memory; and the type of its sums.
 
@@ -81,7 +81,7 @@ def by_steps(f: FunctionBuilder, rows: Int, steps: Sequence[int], call: Callable
         done = stop
 
 
-@dataclass(frozen=True)
+@record
 class Product:
     """Rows of A against one panel, into one tile.
 
@@ -132,7 +132,7 @@ def _part_ahead(
     return f.select(is_fetched, f.gep(product.ahead, part, memory_type(types.panel)), product.panel)
 
 
-@dataclass(frozen=True)
+@record
 class MicroKernel:
     """A function of the library: so many rows against a panel of so many vectors."""
 
@@ -155,7 +155,7 @@ class MicroKernel:
         return _Writer(self, target).write()
 
 
-@dataclass(frozen=True)
+@record
 class Instructions:
     """How a vector of sums takes one step along k: what is loaded of A and of a panel, and what multiplies the two.
 

@@ -4,7 +4,6 @@ Constants are packed when the program is compiled (planning/layouts.py), in thei
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
@@ -13,9 +12,10 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import I8, U8, DType
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Conversion:
     """From elements as they lie in memory to what a packed operand has, in vectors of so many lanes."""
 
@@ -35,7 +35,7 @@ class Conversion:
         return x if self.source == self.packed else widened_from_memory(x, self.source, self.packed, f)
 
 
-@dataclass(frozen=True)
+@record
 class Copied:
     """What is packed, and where to: element (i, j) lies i * strides[0] + j * strides[1] behind `source`.
 

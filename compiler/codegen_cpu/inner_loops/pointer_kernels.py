@@ -13,11 +13,12 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 __all__ = ["GatheredProduct", "PointerKernel", "multiply_gathered"]
 
 
-@dataclass(frozen=True)
+@record
 class GatheredProduct:
     """Rows behind pointers against one panel, into one tile.
 

@@ -5,7 +5,6 @@ Of bytes two rows are interleaved in registers, so that one instruction multipli
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type
@@ -21,12 +20,13 @@ from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import I16
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 SWEEP_STEPS = (8, 1)
 """The steps along k that there is a function for; eight rows of B are read at once, and sums go through memory once."""
 
 
-@dataclass(frozen=True)
+@record
 class SweepKernel:
     """A function of the library: so many elements of a row of A against as many rows of B."""
 

@@ -5,7 +5,6 @@ has as many bytes as the sums of a row. Signs of bytes are as they are: an instr
 set up by each call and given back, so that nothing else meets them.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
@@ -15,6 +14,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, register, vector_type
 from onnxc.compiler.ir.dtypes import BF16
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["TILE_DEPTH", "TILE_ROWS", "TILE_STEPS", "TileKernel", "has_bfloat_tiles", "has_tiles"]
 
@@ -43,7 +43,7 @@ def has_bfloat_tiles(target: Target) -> bool:
     return target.has("amx-bf16") and target.vector_bits == 8 * ROW_BYTES
 
 
-@dataclass(frozen=True)
+@record
 class TileKernel:
     """A function of the library: any number of rows against a panel of so many tiles of columns."""
 

@@ -4,7 +4,6 @@ Vectors go along the rows of an operand; where these are short and costly, they 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -25,6 +24,7 @@ from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.views import operand_view, row_major, stays
 from onnxc.compiler.planning.schedules import ConcatenateSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -70,7 +70,7 @@ def _write_elements(frame: KernelFrame, op: Op, e: Evaluator, outer: Sequence[In
         joined += sizes[0]
 
 
-@dataclass(frozen=True)
+@record
 class _Part:
     """An operand, where it begins within a row of the result, and its rows, along so many `merged` axes.
 

@@ -8,7 +8,6 @@ Source: https://gitlab.mpcdf.mpg.de/mtr/pocketfft, branch cpp, cfftp.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -21,6 +20,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 # The bits of the odd powers of two.
 _ODD_POWERS = 0x2AAAAAAAAAAAAAAA
@@ -46,7 +46,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), units(op, target), frame.grain(work))
 
 
-@dataclass(frozen=True)
+@record
 class _Buffer:
     """Lines side by side: the vector of real parts of element k, then that of its imaginary parts."""
 
@@ -68,7 +68,7 @@ class _Buffer:
             self.f.store(vector, self.at(element, part), 4)
 
 
-@dataclass(frozen=True)
+@record
 class _Pass:
     """One pass: `done` is the product of the factors before, `inner` how far the elements of a transform are apart."""
 
@@ -79,7 +79,7 @@ class _Pass:
     result: _Buffer
 
 
-@dataclass(frozen=True)
+@record
 class _Transform:
     """One kernel."""
 
@@ -265,7 +265,7 @@ class _Transform:
         return f.splat(cosine, self.lanes), f.splat(sine, self.lanes)
 
 
-@dataclass(frozen=True)
+@record
 class _Butterfly:
     """The elements `i` of the transforms `k` of a pass."""
 

@@ -5,7 +5,6 @@ radix sort. A unit of work is one line.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.heaps import Heap
@@ -21,6 +20,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import OrderingSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 COMPARISONS = 16
 """About how many times each element of a line is looked at."""
@@ -56,7 +56,7 @@ def _lines(frame: KernelFrame, op: Op, name: str) -> "_Lines":
     return _Lines(frame, op, name, order, source, view, length, count, *strides)
 
 
-@dataclass(frozen=True)
+@record
 class _Line:
     """One line: the addresses of its first element in the operand and in the results."""
 
@@ -65,7 +65,7 @@ class _Line:
     indices: Reg
 
 
-@dataclass(frozen=True)
+@record
 class _Entries:
     """What is in a heap for each element: its key and its index, in the two results, or both in a word of the second.
 
@@ -100,7 +100,7 @@ class _Entries:
         return register(f.convert("trunc", f.lshr(root, INDEX_BITS), self.order.element)) if self.is_packed else root
 
 
-@dataclass(frozen=True)
+@record
 class _Lines:
     """One kernel. Lines have `count` results; strides are those of a line of the operand and of the results."""
 

@@ -1,7 +1,7 @@
 """Pointwise kernels: one value, computed element by element along its rows, in tiles where memory is crossed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
@@ -30,6 +30,7 @@ from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 LARGEST_FEW_COLUMNS = 4
 """Symbolic columns up to which squares have code of their own: the batches that are asked for one by one, at most."""
@@ -194,7 +195,7 @@ def _few_columns(frame: KernelFrame, domain: Domain, crossed: int) -> tuple[Shor
     )
 
 
-@dataclass(frozen=True)
+@record
 class _Square:
     """Columns from `first` to `stop` of a kernel that reads what lies in `tiles`, turned."""
 

@@ -5,7 +5,6 @@ stretch of them goes along together, so that memory is read and written in order
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
@@ -23,6 +22,7 @@ from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major
 from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -34,7 +34,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), product(scan.units), frame.grain(scan.shape[scan.axis] * scan.width))
 
 
-@dataclass(frozen=True)
+@record
 class _Scan:
     """One kernel. Lines that lie side by side in memory are one axis of `shape` where the operand is a whole buffer."""
 

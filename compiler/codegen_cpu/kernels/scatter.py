@@ -5,7 +5,6 @@ those that meet one of its lines: whatever the number of threads, updates of one
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, round_register, to_memory
@@ -22,6 +21,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major, stays
 from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -33,7 +33,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), scatter.units, 1)
 
 
-@dataclass(frozen=True)
+@record
 class _Scatter:
     """One kernel, for the range of lines that its units are."""
 

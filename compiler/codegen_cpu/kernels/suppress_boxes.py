@@ -4,7 +4,6 @@ Its candidates go into a heap, the best at the root; taken from there one by one
 a vector of them at a time, until as many stay as may. What is never taken is never sorted.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.heaps import Heap
@@ -20,6 +19,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 # About how many times each candidate is looked at.
 _LOOKS = 16
@@ -50,7 +50,7 @@ def _at(frame: KernelFrame, operand: tuple[Reg, View], index: tuple[Int, ...]) -
     return f.gep(base, offset, "float")
 
 
-@dataclass(frozen=True)
+@record
 class _Unit:
     """One class of one image: where the heap of its candidates, in keys of scores and indices, and what stays are."""
 
@@ -61,7 +61,7 @@ class _Unit:
     result: Reg
 
 
-@dataclass(frozen=True)
+@record
 class _Boxes:
     """One kernel; boxes whose score is not above `lowest` are no candidates."""
 

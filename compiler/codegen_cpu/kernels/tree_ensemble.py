@@ -5,7 +5,6 @@ or alone, walks down a group of trees at once. Either way its scores are added u
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
@@ -22,6 +21,7 @@ from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import TreeEnsembleSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 # The comparison of LLVM that holds for a set of outcomes, by the bits of the set.
 PREDICATES = (
@@ -46,7 +46,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), units, frame.grain(block * op.int("trees") * op.int("depth")))
 
 
-@dataclass(frozen=True)
+@record
 class _Walks:
     """A vector of walks: where the first row lies, how far from it the row of each, and the root of each."""
 
@@ -55,7 +55,7 @@ class _Walks:
     roots: Reg
 
 
-@dataclass(frozen=True)
+@record
 class _Rows:
     """A block of rows: the first, and where their scores lie."""
 
@@ -63,7 +63,7 @@ class _Rows:
     scores: Reg
 
 
-@dataclass(frozen=True)
+@record
 class _Ensemble:
     """One kernel: where x lies, and the thresholds, the links and the weights."""
 

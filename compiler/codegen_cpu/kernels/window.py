@@ -8,7 +8,7 @@ on the last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 
 import numpy as np
@@ -34,6 +34,7 @@ from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import WindowSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 FEWEST_TAPS = 4
 """Windows of fewer taps along the last axis leave most lanes empty where each is folded on its own. An estimate."""
@@ -57,7 +58,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     return KernelCode(name, (frame.f,), product(outer) * bands, frame.grain(work))
 
 
-@dataclass(frozen=True)
+@record
 class _Axis:
     """An axis of the operand, `element_stride` in memory, and windows of `taps` along it that begin `step` apart."""
 
@@ -86,7 +87,7 @@ class _Axis:
         return low, high
 
 
-@dataclass(frozen=True)
+@record
 class _Column:
     """As many windows of a row as there are lanes, whose first taps on each line begin at place `first`.
 
@@ -110,7 +111,7 @@ Band = tuple[tuple[Int, ...], Int, Int]
 """The coordinates before the rows, and the first and last row."""
 
 
-@dataclass(frozen=True)
+@record
 class _Windows:
     """One kernel: the operand is `view` of the buffer `source`, and `axes` are those of `results`."""
 

@@ -1,7 +1,6 @@
 """The operands of a contraction by panels or lines: where their parts begin, and what units of work there are."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
@@ -13,12 +12,13 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import ContractionSchedule
+from onnxc.runtime.records import record
 
 Coordinates = Mapping[str, Int]
 """The position along each letter that is outside of rows, columns and k."""
 
 
-@dataclass(frozen=True)
+@record
 class ProductOperands:
     """A contraction of a kernel that is being written."""
 

@@ -30,6 +30,7 @@ from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.runtime.records import record
 
 UNKNOWN_LAST_VECTORS = 2
 """The vectors of a narrower last panel where only a call tells how many columns are left for it."""
@@ -41,7 +42,7 @@ def emit_panels(frame: KernelFrame, name: str) -> KernelCode:
     return _Panels(frame, operands, operands.schedule.tile.columns // frame.lanes).emit(name)
 
 
-@dataclass(frozen=True)
+@record
 class _Unit:
     """One unit of work: the position of the outer letters, the rows and the panel of it, and where they begin."""
 
@@ -54,7 +55,7 @@ class _Unit:
     b: Reg
 
 
-@dataclass(frozen=True)
+@record
 class _Panel:
     """A block of a panel in memory, with its stride along k, None for a packed one; and the block that is read next."""
 

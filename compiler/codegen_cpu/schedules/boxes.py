@@ -1,16 +1,15 @@
 """The scratch memory of the suppression of boxes on a CPU: what one class of one image needs, in bytes."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.place_buffers import aligned
+from onnxc.runtime.records import record
 
 COLUMNS = 5
 """What is kept of a box that stays: four corners and its area."""
 
 
-@dataclass(frozen=True)
+@record
 class BoxMemory:
     """Scores and indices of the candidates, then the columns of those that stay, each with room for whole vectors."""
 

@@ -3,8 +3,6 @@
 The constants are what micro-kernels and copies took beside one multiply-add, on the processor of machines.json.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_ROWS
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
@@ -17,6 +15,7 @@ from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ContractionSchedule, Threads
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.records import record
 
 __all__ = ["contraction_cost"]
 
@@ -41,7 +40,7 @@ LATENCY_PRODUCTS = 8.0
 """The multiply-adds that could be made until the sum of one is there: four cycles, of two each."""
 
 
-@dataclass(frozen=True)
+@record
 class _Sizes:
     """The typical sizes of strided loops, of one position of the letters that both operands share."""
 

@@ -6,18 +6,18 @@ measured on (`python -m benchmarks.cpu_limits`). Only comparisons are meant: whi
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["CostModel", "Machine", "cost_model"]
 
 _MACHINES = Path(__file__).with_name("machines.json")
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """The limits of one core.
 
@@ -32,7 +32,7 @@ class Machine:
     second_cache_bytes: float
 
 
-@dataclass(frozen=True)
+@record
 class CostModel:
     """The model of one kind of processor."""
 

@@ -5,7 +5,7 @@ itself: all pixels then read a tap equally far behind their own place, across li
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from itertools import product as pairs
@@ -23,6 +23,7 @@ from onnxc.compiler.planning.loops.domain import epilogue_leaves
 from onnxc.compiler.planning.loops.views import View, is_dense, operand_view, operand_views
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = [
     "PlaneAxis",
@@ -60,7 +61,7 @@ UNKNOWN_COLUMNS = 256
 """Columns of a unit where only the call knows a line: several blocks of registers."""
 
 
-@dataclass(frozen=True)
+@record
 class PlaneAxis:
     """A spatial axis: `size` results and `image` elements of it, these `stride` apart; a unit has `count` results."""
 
@@ -93,7 +94,7 @@ class PlaneAxis:
         return sorted({-(-size // count) for count in parts})
 
 
-@dataclass(frozen=True)
+@record
 class PlaneWindow:
     """What a unit reads of `channels`: each as [phase of the last axis][phase, extent of the others][extent]."""
 

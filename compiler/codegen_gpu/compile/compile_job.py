@@ -1,6 +1,6 @@
 """What goes to a compiling process and what comes back: plain data, known to both sides."""
 
-from dataclasses import dataclass
+from onnxc.runtime.records import record
 
 __all__ = ["OPTIONS", "Compiled", "Job"]
 
@@ -9,7 +9,7 @@ __all__ = ["OPTIONS", "Compiled", "Job"]
 OPTIONS = {"enable_fp_fusion": False, "enable_reflect_ftz": False}
 
 
-@dataclass(frozen=True)
+@record
 class Job:
     """A kernel to compile; `parameters` are names and types in order, `architecture` a number such as 90."""
 
@@ -23,7 +23,7 @@ class Job:
     cooperative: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Compiled:
     """A compiled kernel and what its launch must know; shared memory and global scratch memory are bytes of a CTA."""
 

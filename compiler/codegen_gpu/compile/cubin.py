@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from onnxc.runtime.records import record
 
 __all__ = ["Cubin", "CubinError", "CubinParameter", "instruction_counts", "read_cubin"]
 
@@ -36,7 +37,7 @@ class CubinError(ValueError):
     """Bytes that are no cubin with one kernel; the text says why."""
 
 
-@dataclass(frozen=True)
+@record
 class CubinParameter:
     """Where the driver puts a parameter, in bytes from the first one."""
 
@@ -44,7 +45,7 @@ class CubinParameter:
     size: int
 
 
-@dataclass(frozen=True)
+@record
 class Cubin:
     """A cubin of one kernel.
 
@@ -84,7 +85,7 @@ def instruction_counts(cubin: bytes, disassembler: str | os.PathLike[str]) -> Ma
     return dict(Counter(_INSTRUCTION.findall(listing)).most_common())
 
 
-@dataclass(frozen=True)
+@record
 class _Section:
     name: str
     kind: int

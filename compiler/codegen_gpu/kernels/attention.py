@@ -25,6 +25,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import AttentionSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 ROW, COLUMN = 0, 1
 """The dimensions of a tile."""
@@ -44,7 +45,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     return KernelCode((partial.emit_partial(offsets), total.emit_total(offsets)), element_counts(kernel))
 
 
-@dataclass(frozen=True)
+@record
 class _Folded:
     """What is carried along the keys: the greatest score, the sum of weights and the weighted sum of each query."""
 

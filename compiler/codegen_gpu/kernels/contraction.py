@@ -29,6 +29,7 @@ from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Tile
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 M, N = 0, 1
 """The dimensions of a tile."""
@@ -53,7 +54,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     )
 
 
-@dataclass(frozen=True)
+@record
 class _Blocks:
     """Operands that are copied in whole blocks, which fill what is outside of an operand with zeros."""
 

@@ -40,6 +40,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import View, known_view, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 M, N = 0, 1
 """The dimensions of a tile."""
@@ -81,7 +82,7 @@ def find_convolution(block: Block) -> Op:
     return next(op for op in block.ops if op.name == "convolution")
 
 
-@dataclass(frozen=True)
+@record
 class _Problem:
     """A convolution as strided loops: sizes are those of one group. fill: what is beside the image, None for 0."""
 

@@ -27,6 +27,7 @@ from onnxc.compiler.planning.loops.rows import Rows, identity
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ReductionSchedule, Tile
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 
 def is_native(op: Op) -> bool:
@@ -247,7 +248,7 @@ class _RowTiles:
         e.store(x, root.dtype, self.frame.output(), e.spread(offset, frozenset((ROWS,))))
 
 
-@dataclass(frozen=True)
+@record
 class _Tile:
     """A tile of rows by columns, and where it is."""
 

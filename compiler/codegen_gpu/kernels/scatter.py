@@ -6,7 +6,6 @@ each element goes through those of its own row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.radix import RadixSort
 from onnxc.compiler.codegen_gpu.schedules.scatters import Updates, radix_of, scatter_of
@@ -23,6 +22,7 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 _COMBINES = {"add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -46,7 +46,7 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     return launch().look_through()
 
 
-@dataclass(frozen=True)
+@record
 class _Scatter:
     """One launch."""
 

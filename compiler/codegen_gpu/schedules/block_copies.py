@@ -4,7 +4,6 @@ It wants one dimension that is dense, another whose stride is a multiple of 16 b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16
 from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64
 """The first cards that have the engine; tiles of fewer rows are not worth describing an operand."""
@@ -20,7 +20,7 @@ LEAST_ARCHITECTURE, LEAST_COPIED_ROWS = 90, 64
 ALIGNED_BYTES = 16
 
 
-@dataclass(frozen=True)
+@record
 class BlockSide:
     """An operand as matrices of `size` by k, one for each position of the outer letters.
 

@@ -7,11 +7,11 @@ dense, without sparsity, and no kernel reaches them; measured figures belong to 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.records import record
 
 __all__ = ["CARDS", "Card", "Unit", "card_of"]
 
@@ -22,7 +22,7 @@ WARP_GROUPS_FROM = 90
 """The first architecture whose tensor cores are fed by groups of warps."""
 
 
-@dataclass(frozen=True)
+@record
 class Card:
     """A card of an architecture.
 

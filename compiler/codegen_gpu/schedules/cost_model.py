@@ -7,7 +7,6 @@ expectations. Only comparisons are meant: which tile, which split.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.cards import Card, Unit, card_of
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["Amount", "Calibration", "CostModel", "Estimate", "Work", "cost_model"]
 
@@ -24,7 +24,7 @@ Amount = float | np.ndarray
 _CALIBRATION = Path(__file__).with_name("calibration.json")
 
 
-@dataclass(frozen=True)
+@record
 class Calibration:
     """What a kind of card reaches of its data sheet.
 
@@ -50,7 +50,7 @@ class Calibration:
     split_share: float
 
 
-@dataclass(frozen=True)
+@record
 class Work:
     """What a launch does.
 
@@ -72,7 +72,7 @@ PORTS_RATIO = 4 / 3
 """What all multiprocessors together can take, 64 bytes in a cycle each, against the bandwidth of the L2 cache."""
 
 
-@dataclass(frozen=True)
+@record
 class Estimate:
     """The seconds of a launch: memory, arithmetic and waiting go on at the same time, `fixed` comes on top."""
 
@@ -93,7 +93,7 @@ class Estimate:
         return max(named, key=lambda name: float(named[name]))
 
 
-@dataclass(frozen=True)
+@record
 class CostModel:
     """The model of one card."""
 

@@ -1,7 +1,6 @@
 """Sorts and the greatest k on a GPU: short lines by counting, long ones by digits or in rounds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.schedules.radix import RadixSort, aligned, digits_of, key_bits, key_type
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
@@ -10,6 +9,7 @@ from onnxc.compiler.ir.dtypes import I32, I64
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.schedules import Joining, OrderingSchedule, Tile, Warps
+from onnxc.runtime.records import record
 
 __all__ = ["Rounds", "ordering_candidates", "ordering_measures", "ordering_of", "radix_of", "rounds_of"]
 
@@ -29,7 +29,7 @@ _TYPICAL_LENGTH = 65536
 """Of a line whose length only a call tells, where it is long: about a vocabulary. One way serves all such lengths."""
 
 
-@dataclass(frozen=True)
+@record
 class Rounds:
     """How many elements of each of the `lines` are left: `lengths` begins with all, ends with what is then counted.
 

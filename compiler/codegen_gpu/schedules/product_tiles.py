@@ -3,8 +3,6 @@
 Which tiles there are is not known here: contractions.py and convolutions.py name what registers suffice for.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.cards import Unit, card_of
@@ -18,6 +16,7 @@ from onnxc.compiler.planning.loops.matrix_products import Problem, gathered_prob
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
 from onnxc.compiler.planning.size_ranges import sample_sizes
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = [
     "TILED_DTYPES",
@@ -69,7 +68,7 @@ WARP_GROUP_ROWS = 64
 """Tiles of fewer rows are multiplied by single warps, where groups of warps multiply."""
 
 
-@dataclass(frozen=True)
+@record
 class Products:
     """`batch` products of [rows, k] by [k, columns]; k is `segments` of `depth`, and no iteration is in two of them.
 

@@ -6,11 +6,10 @@ forth between two buffers. Work and memory grow with the number of keys alone.
 Source: Satish, Harris, Garland, "Designing efficient sorting algorithms for manycore GPUs", IPDPS 2009.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import I32, I64, DType
 from onnxc.compiler.planning.schedules import Digits, Tile, Warps
+from onnxc.runtime.records import record
 
 __all__ = [
     "RADIX_BLOCK",
@@ -69,7 +68,7 @@ def digits_of(bits: int) -> Digits:
     return Digits(count, max(_LEAST_DIGIT_BITS, -(-bits // count)))
 
 
-@dataclass(frozen=True)
+@record
 class RadixSort:
     """The sort of `lines` lines of `length` keys each; `start` is where its memory begins."""
 

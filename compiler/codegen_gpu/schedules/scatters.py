@@ -4,7 +4,6 @@ A row is what an update goes to: a slice of the data, or an element of it where 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, flat_tile
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.dtypes import I32
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.schedules import Digits, ScatterSchedule, Warps
+from onnxc.runtime.records import record
 
 __all__ = ["Updates", "radix_of", "scatter_candidates", "scatter_measures", "scatter_of"]
 
@@ -28,7 +28,7 @@ _FEW_ROWS, _TYPICAL_ROWS = 1 << 18, 1 << 20
 """Rows that two digits tell apart, and what stands for more."""
 
 
-@dataclass(frozen=True)
+@record
 class Updates:
     """The updates of a scatter, in their order, and the rows that they go to."""
 

@@ -1,6 +1,5 @@
 """The lines that an op orders: where an element of one lies, and what is written of it."""
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
@@ -9,11 +8,12 @@ from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, dims_of,
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.loops.views import row_major
+from onnxc.runtime.records import record
 
 __all__ = ["Lines"]
 
 
-@dataclass(frozen=True)
+@record
 class Lines:
     """The lines along the axis of a sort or of top_k."""
 

@@ -5,14 +5,13 @@ digits keep their order, for a key goes behind those of lesser digits in its lin
 before, and behind the equal ones before it in its own block.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.codegen_gpu.schedules.radix import RADIX_BLOCK, RADIX_RUN, RADIX_SUMS, RADIX_WORKERS, RadixSort
 from onnxc.compiler.codegen_gpu.source.element_types import pointer_type
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, SourceBuilder
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import I32, DType
+from onnxc.runtime.records import record
 
 __all__ = ["radix_steps"]
 
@@ -26,7 +25,7 @@ def radix_steps(sort: RadixSort) -> tuple[DeviceStep, ...]:
     return tuple(step for each in passes for step in (each.count(), each.sum_up(), each.move()))
 
 
-@dataclass(frozen=True)
+@record
 class _Pass:
     sort: RadixSort
     ordinal: int

@@ -4,8 +4,6 @@ An element is a word: its key, above the complement of its place, so that no two
 the greatest. The k-th greatest word of a block is found bit by bit; those that are left at the end count each other.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.codegen_gpu.schedules.orderings import Rounds
 from onnxc.compiler.codegen_gpu.schedules.radix import key_bits
 from onnxc.compiler.codegen_gpu.sorting.keys import key_of
@@ -19,6 +17,7 @@ from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import OrderingSchedule
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 __all__ = ["order_in_rounds"]
 
@@ -36,7 +35,7 @@ def order_in_rounds(kernel: Kernel, lines: Lines, rounds: Rounds, target: Target
     return KernelCode((*steps, last.order()), element_counts(kernel))
 
 
-@dataclass(frozen=True)
+@record
 class _Words:
     """One launch."""
 

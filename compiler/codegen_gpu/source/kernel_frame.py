@@ -1,7 +1,6 @@
 """The frame that all kernels share: pointers to inputs and outputs, sizes, the status block, and flat tiles."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.source.element_types import pointer_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
@@ -19,9 +18,10 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import Joining, Warps
 from onnxc.compiler.target import Target
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class KernelFrame:
     """A kernel being written."""
 

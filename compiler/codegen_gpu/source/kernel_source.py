@@ -4,17 +4,18 @@ Plain data between the code that writes sources, the workers that compile them a
 them; nothing here imports triton.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.runtime.records import record
 
 __all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource"]
 
 ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size", "table"]
 
 
-@dataclass(frozen=True)
+@record
 class KernelParameter:
     """A run-time parameter of a kernel.
 
@@ -30,7 +31,7 @@ class KernelParameter:
         return self.type.startswith("*")
 
 
-@dataclass(frozen=True)
+@record
 class KernelSource:
     """The canonical source of one device kernel; equal sources are compiled once.
 
@@ -50,7 +51,7 @@ class KernelSource:
     operator: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Argument:
     """What a launch passes for a parameter.
 
@@ -63,7 +64,7 @@ class Argument:
     value: Dim = 0
 
 
-@dataclass(frozen=True)
+@record
 class DeviceStep:
     """One launch: a kernel, the number of programs along each axis of the grid, an argument for each parameter."""
 
@@ -72,7 +73,7 @@ class DeviceStep:
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
+@record
 class KernelCode:
     """The launches, in order, that carry out one kernel of the plan.
 

@@ -1,18 +1,19 @@
 """Windows that slide along the axes of an operand: where each of their taps reads, and whether there is an element."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.source.source_builder import Expr, Int, SourceBuilder, dims_of, unravel
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
+from onnxc.runtime.records import record
 
 LARGEST_UNROLLED = 25
 """More taps than of 5 x 5 are a loop over all axes but the last."""
 
 
-@dataclass(frozen=True)
+@record
 class WindowAxis:
     """An axis of `size` elements, `spread` apart and padded, and windows of `taps` along it that begin `step` apart."""
 

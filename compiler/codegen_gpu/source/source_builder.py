@@ -7,10 +7,10 @@ than they must be. Sizes that only a call decides are parameters: the host compu
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, KernelParameter, KernelSource
 from onnxc.compiler.ir.dims import Dim
+from onnxc.runtime.records import record
 
 MOST_ELEMENTS_I32 = (1 << 31) - (1 << 24)
 """Buffers of fewer elements are indexed in 32 bits, with room for the lanes behind their end."""
@@ -20,7 +20,7 @@ ALIGNED = 16
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True)
+@record
 class Expr:
     """A name or literal of the source, and the tile dimensions that it varies along; none where it is one number."""
 

@@ -9,7 +9,6 @@ void NAME_close(ptr model)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.c_library.bind_sizes import BIND_SIZES, known_size, stored_symbols
 from onnxc.compiler.codegen_host.c_library.library_call import LibraryCall
@@ -31,8 +30,8 @@ from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
-from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.faults import illegal_data
 from onnxc.runtime.native.workspaces import STATUS_WORDS
 from onnxc.runtime.program import (
@@ -53,6 +52,7 @@ from onnxc.runtime.program import (
     STATUS_VALUE,
     Fault,
 )
+from onnxc.runtime.records import record
 from onnxc.runtime.thread_pool import MAX_WORKERS, PoolState
 
 __all__ = ["ENTRY_POINTS", "POOL_IMPORTS", "WEIGHTS", "EntryPoints"]
@@ -67,7 +67,7 @@ _NEVER_STOPPED, _NO_MEMORY_TEXT, _FAULT_TEXTS = "onnxc_never_stopped", "onnxc_no
 _NO_MEMORY = "error[out-of-memory]: the object of a model does not fit into memory"
 
 
-@dataclass(frozen=True)
+@record
 class EntryPoints:
     """Writes the entry points of a library. `faults` and `locations` are what the numbers in a status block mean.
 

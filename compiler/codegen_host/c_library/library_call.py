@@ -5,7 +5,6 @@ A plan that is more than one native call has no such form: what keeps it from th
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.assemble import NativeCode
 from onnxc.compiler.ir.dims import Dim
@@ -23,11 +22,12 @@ from onnxc.compiler.planning.kernel_plan import (
 from onnxc.runtime.engine import is_direct, without_input_guards
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.program import FRAME_SYMBOLS, Binding, Check, Launch, Symbol
+from onnxc.runtime.records import record
 
 __all__ = ["LibraryCall", "expect_c_name", "library_call"]
 
 
-@dataclass(frozen=True)
+@record
 class LibraryCall:
     """A native call, its sizes, and how the inputs and outputs of the model are those of its launch.
 

@@ -4,14 +4,14 @@ The frame comes first, so that the address of the object is that of the frame.
 """
 
 import ctypes
-from dataclasses import dataclass
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
-from onnxc.runtime.addresses import WORD_BYTES
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
+from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.workspaces import STATUS_WORDS
 from onnxc.runtime.program import BUFFER_WORDS, HEAP_BUFFERS
+from onnxc.runtime.records import record
 from onnxc.runtime.thread_pool import PoolState
 
 __all__ = ["ObjectLayout"]
@@ -19,7 +19,7 @@ __all__ = ["ObjectLayout"]
 _HANDLE_WORDS = 2
 
 
-@dataclass(frozen=True)
+@record
 class ObjectLayout:
     """Where each part is, in words: status block, heap, handle of the pool, arena (a buffer), and so on."""
 

@@ -1,7 +1,7 @@
 """What the rules of one scope share: the model's facts, the opsets imported, the attribute parameters in reach."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.findings import Findings, listed
@@ -11,12 +11,13 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, SparseTensorProto
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import TensorStore, read_sparse_tensor, read_tensor
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits
+from onnxc.runtime.records import record
 
 EXTERNAL_KEYS = frozenset(("location", "offset", "length", "checksum", "basepath"))
 """The keys that external data has by the standard, and "basepath", which onnx's own writer adds."""
 
 
-@dataclass(frozen=True)
+@record
 class Context:
     """The facts for the nodes of the main graph, or of one function.
 

@@ -6,7 +6,6 @@ listed number that is a key of the map stands for a group of devices, each of wh
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.context import Context
@@ -19,6 +18,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     ShardedDimProto,
     ShardingSpecProto,
 )
+from onnxc.runtime.records import record
 
 _RULE = "ONNX IR, multi-device configuration"
 _SPEC_RULE = "ONNX IR, ShardingSpecProto"
@@ -98,7 +98,7 @@ def _check_specs(proto: NodeDeviceConfigurationProto, site: Site, context: Conte
         check.check()
 
 
-@dataclass(frozen=True)
+@record
 class _Spec:
     """The sharding of one tensor; `count` is how many devices there are, `shape` the tensor's, where known.
 

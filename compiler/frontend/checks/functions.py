@@ -1,7 +1,6 @@
 """Functions of the model: well formed, not recursive, called with what they take, and not growing out of bounds."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.attribute_fields import ATTRIBUTE_FIELDS
@@ -20,6 +19,7 @@ from onnxc.compiler.frontend.functions import (
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeProto
 from onnxc.compiler.frontend.schemas import normal_domain, schema
 from onnxc.compiler.limits import Limits, raising
+from onnxc.runtime.records import record
 
 _RULE = "ONNX IR, functions"
 
@@ -126,7 +126,7 @@ def check_call(site: Site, function: ModelFunction, context: Context) -> None:
             findings.error("attribute-type", message, site.location(), rule=_RULE)
 
 
-@dataclass(frozen=True)
+@record
 class _Growth:
     """What a body becomes when every call in it is expanded: nodes, and levels of graphs and calls."""
 

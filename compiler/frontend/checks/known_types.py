@@ -1,18 +1,19 @@
 """The types that declarations tell of the values in scope."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, TypeProto
 from onnxc.compiler.frontend.value_types import type_text
+from onnxc.runtime.records import record
 
 # None where a size is not a number.
 Shape = tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class KnownTypes:
     """Types by name, within a graph and those around it; a name defined without a type hides an outer one."""
 

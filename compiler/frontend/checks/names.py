@@ -1,13 +1,13 @@
 """Names: every value is defined once and before it is used, and what a graph returns exists."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.checks.context import Context
 from onnxc.compiler.frontend.checks.findings import Site, listed
 from onnxc.compiler.frontend.functions import ModelFunction, subgraphs
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto
+from onnxc.runtime.records import record
 
 _RULE = "ONNX IR, names within a graph"
 _SHADOWING_RULE = "ONNX IR, names within a graph: no shadowing"
@@ -21,7 +21,7 @@ _Names = Mapping[str, None]
 _Visible = tuple[Collection[str], ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Body:
     """What graphs and functions have in common."""
 

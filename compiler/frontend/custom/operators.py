@@ -16,6 +16,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.frontend.schemas import UNBOUNDED, AttributeSchema, Default, Formal, Option, Schema, normal_domain
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = [
     "NO_OPERATORS",
@@ -43,21 +44,21 @@ _ANY = "any"
 _DENSE = tuple(f"tensor({element.name})" for element in ELEMENT_TYPES.values())
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class OnnxFunction:
     """A body that is a function of ONNX, expanded where it is called as one of the model's own."""
 
     proto: FunctionProto
 
 
-@dataclass(frozen=True)
+@record
 class Built:
     """A body made of ops."""
 
     build: BuildBody
 
 
-@dataclass(frozen=True)
+@record
 class HostFunction:
     """A body that is a function on NumPy arrays, by its import path, "package.module:name", called on the host."""
 
@@ -69,7 +70,7 @@ Access = Literal["elements", "rows", "whole"]
 """What a call of native code computes: so many elements, so many rows along the last axis, or everything."""
 
 
-@dataclass(frozen=True)
+@record
 class NativeBody:
     """A body that is code: a module of LLVM IR for CPUs, empty where there is none, Triton source for GPUs, or both.
 
@@ -103,7 +104,7 @@ class CustomOperator:
         return f"<CustomOperator {self}>"
 
 
-@dataclass(frozen=True)
+@record
 class CustomOperators:
     """The custom operators of a compilation, no two of one domain, name and version."""
 

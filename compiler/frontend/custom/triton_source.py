@@ -6,9 +6,9 @@ that it has not, its compiler says.
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["TritonCode", "read_triton"]
 
@@ -34,7 +34,7 @@ _REFUSED: Mapping[type[ast.AST], str] = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class TritonCode:
     """Functions as kernels have them: the one that they call is named `custom`, and takes so many `parameters`."""
 

@@ -4,7 +4,6 @@ Plain data, with the names that values have in the checked model; what it must f
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
@@ -13,9 +12,10 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     ShardingSpecProto,
     SimpleShardedDimProto,
 )
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Factor:
     """A factor of a divided axis; `size` is a number, a name, or None for what the others leave."""
 
@@ -23,7 +23,7 @@ class Factor:
     shards: int
 
 
-@dataclass(frozen=True)
+@record
 class ShardedAxis:
     """An axis, which may be negative, as the product of factors, each of which is divided."""
 
@@ -36,7 +36,7 @@ class ShardedAxis:
         return prod(factor.shards for factor in self.factors)
 
 
-@dataclass(frozen=True)
+@record
 class TensorSharding:
     """How a tensor is divided: `holders` are the devices of each shard, those of the first listed axis slowest."""
 
@@ -50,7 +50,7 @@ class TensorSharding:
         return prod(axis.shards for axis in self.axes)
 
 
-@dataclass(frozen=True)
+@record
 class NodeDevices:
     """What a node says of one configuration; `entering` are those of its values that come from another stage."""
 

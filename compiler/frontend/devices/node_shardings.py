@@ -5,7 +5,7 @@ first. Of the grids of as many devices the first that fits is taken, those of fe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.frontend.devices.annotations import ShardedAxis, TensorSharding
@@ -16,6 +16,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.sharding import Axes, Mesh, Sharding, Stage
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.errors import InputError, UnsupportedError, located
+from onnxc.runtime.records import record
 
 MOST_DEVICES = 64
 """For one process: as many threads on the largest machines are no use to a call, and meshes of more take long to find.
@@ -26,7 +27,7 @@ An estimate; of 64 devices there are 32 grids.
 _UNSUPPORTED = "unsupported-sharding"
 
 
-@dataclass(frozen=True)
+@record
 class NodeShardings:
     """For the nodes of a model how one configuration divides their tensors, each over the devices of its stage."""
 

@@ -6,9 +6,9 @@ batch, then the shards of weights.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, NodeDeviceConfigurationProto, NodeProto
+from onnxc.runtime.records import record
 
 __all__ = ["Layout", "Wanted", "write_configuration"]
 
@@ -16,7 +16,7 @@ _FIRST_IR_VERSION = 11
 """The first that has annotations."""
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """How many devices share the weights, the batch and the layers of a model."""
 
@@ -34,7 +34,7 @@ class Layout:
         return "".join(f"{name}{count}" for name, count in parts if count > 1)
 
 
-@dataclass(frozen=True)
+@record
 class Wanted:
     """A tensor of a node, and the axes of it along which weights and the batch are divided; None for neither."""
 

@@ -12,16 +12,16 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.runtime.files.safetensors import SafetensorsError, StoredTensor, read_header
+from onnxc.runtime.records import record
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
-@dataclass(frozen=True)
+@record
 class WantedTensor:
     """What a model says of a tensor in another file: its name, element type by its IR name, shape, and bytes."""
 

@@ -1,12 +1,11 @@
 """Tensors squeezed of all their axes of size 1, where only data tells which those are."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 
 def may_be_one(size: Dim) -> bool:
@@ -14,7 +13,7 @@ def may_be_one(size: Dim) -> bool:
     return size != 0 and not at_least(size, 2)
 
 
-@dataclass(frozen=True)
+@record
 class Squeezed:
     """A tensor that is squeezed of its ones: the axes that are, and those of which only data tells."""
 

@@ -8,7 +8,7 @@ tells apart what only data decides, and `declared` holds values against what the
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.model_warnings import warn_of
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.random_state import RANDOM_STATE
+from onnxc.runtime.records import record
 
 __all__ = ["Lowered", "lower_model", "lower_typed"]
 
@@ -46,7 +47,7 @@ takes 301; two with MatMul, 3,226; Where of three operands of any rank, 3,661; t
 """
 
 
-@dataclass(frozen=True)
+@record
 class Lowered:
     """The module, and each type that was found for an ONNX value: one for each time that the value was lowered.
 

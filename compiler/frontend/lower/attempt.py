@@ -6,9 +6,10 @@ from onnxc.compiler.diagnostics import Diagnostic, Location, model_error, unsupp
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.types import Type
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class LoweredType:
     """A type that the value `name` of the graph at `path` has, in one of the cases told apart or at one of its uses."""
 
@@ -17,7 +18,7 @@ class LoweredType:
     type: Type
 
 
-@dataclass(frozen=True)
+@record
 class RenewedSizes:
     """What a node reads in the place of a list of sizes that options override: the operand at `index`."""
 

@@ -5,7 +5,7 @@ thing that speaks against it, so that little is lowered in cases that cannot be.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
@@ -20,6 +20,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Block, Value
 from onnxc.compiler.ir.types import ANY_SIZE, TensorType
+from onnxc.runtime.records import record
 
 MOST_CONDITIONS = 3
 """How many conditions may stand one after another: each doubles what follows it; beyond, ranks are left to data.
@@ -51,7 +52,7 @@ Join = Callable[[Sequence[Block], Builder, str], Sequence[Value]]
 """The values that come from one of several blocks; a ModelError cites the rule."""
 
 
-@dataclass(frozen=True)
+@record
 class Trial:
     """What became of a case: `frame` holds its names, its ops and what was found, `results` are those of the graph."""
 

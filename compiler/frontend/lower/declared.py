@@ -1,7 +1,5 @@
 """Values as what the model declares them to be, and where that contradicts what they are."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.diagnostics import error, warning
 from onnxc.compiler.frontend.graph import ValueInfo
 from onnxc.compiler.frontend.joining.container_values import with_element
@@ -25,11 +23,12 @@ from onnxc.compiler.ir.types import (
     type_symbols,
     without_symbols,
 )
+from onnxc.runtime.records import record
 
 _RULE = "ONNX IR, value_info"
 
 
-@dataclass(frozen=True)
+@record
 class DeclaredSizes:
     """What names of sizes stand for in one graph: symbols of the inputs, and in `named` the first size declared so."""
 

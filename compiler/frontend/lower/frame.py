@@ -15,6 +15,7 @@ from onnxc.compiler.ir.building.random_state import RandomState
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 Values = Sequence[Value | None]
 """What the outputs of a node or a graph became, None where something speaks against the model."""
@@ -24,7 +25,7 @@ GraphOutcome = Values | ConditionSplit
 """A graph that is lowered into the block of its node leaves the cases of a condition to the graph around."""
 
 
-@dataclass(frozen=True)
+@record
 class Assumptions:
     """A case: what the conditions of nodes are in it, and values as what they are taken to be in it."""
 
@@ -85,7 +86,7 @@ class Session:
         self.work_left = work // 2
 
 
-@dataclass(frozen=True)
+@record
 class Frame:
     """Where nodes are lowered: `graph` is the last of `graphs`, each within the one before it.
 

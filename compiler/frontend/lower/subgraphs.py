@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
 from onnxc.compiler.diagnostics import error, model_error
@@ -16,6 +16,7 @@ from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome
 from onnxc.compiler.frontend.operator import NotYetSupported
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 MOST_ORDERS = 4
 """How often a derivative may be differentiated: each time multiplies what is computed."""
@@ -28,7 +29,7 @@ class SubgraphFailed(NotYetSupported):
         return "its subgraph could not be lowered"
 
 
-@dataclass(frozen=True)
+@record
 class Subgraphs:
     """Lowers the graph attributes of one node, in the frame of that node; `calls` gives the ordinals of the calls."""
 

@@ -1,6 +1,6 @@
 """What attention adds to its scores: the mask, and minus infinity for keys that a query does not see."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
@@ -8,11 +8,12 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 NEGATIVE_INFINITY = float("-inf")
 
 
-@dataclass(frozen=True)
+@record
 class Visibility:
     """Which keys a query sees. Query i stands at i + offset; the offset is `past`, or `valid` minus the queries.
 

@@ -1,18 +1,17 @@
 """Gaussian elimination in stacks of matrices: the step that all uses of it have in common."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 __all__ = ["Pivoted", "pivoted", "square_matrices"]
 
 
-@dataclass(frozen=True)
+@record
 class Pivoted:
     """A column whose row has the largest pivot there is.
 

@@ -1,7 +1,6 @@
 """Folding axes of a tensor: those that the model fixes, or those that data names when the program runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
@@ -12,6 +11,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.indexed import SCATTERED_FOLDS
+from onnxc.runtime.records import record
 
 
 class Fold(Protocol):
@@ -28,7 +28,7 @@ class Fold(Protocol):
         """As `over`, the folded axes with size 1 in any case."""
 
 
-@dataclass(frozen=True)
+@record
 class FixedAxes:
     """Axes known while the program is built."""
 
@@ -48,7 +48,7 @@ class FixedAxes:
         return self.ir.reduce(x, kind, self.axes, keepdims=True)
 
 
-@dataclass(frozen=True)
+@record
 class AxesOfData:
     """Axes that are data: `folded` has for each axis of the shape a size that is 1 where it is folded, else 0.
 

@@ -3,7 +3,6 @@
 A leaf is a node whose children are itself.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
 from onnxc.compiler.ir.module import Attribute, Value
 from onnxc.compiler.ir.primitives.trees import EQUAL, FEATURE_SHIFT, FOLDS, GREATER, LEAF, LESS, UNORDERED
+from onnxc.runtime.records import record
 
 LEQ, LT, GTE, GT, EQ, NEQ = range(6)
 OUTCOMES = np.array([LESS | EQUAL, LESS, GREATER | EQUAL, GREATER, EQUAL, LESS | GREATER])
@@ -24,7 +24,7 @@ MOST_FEATURES = 1 << 31 - FEATURE_SHIFT
 VOTE_KINDS = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}
 
 
-@dataclass(frozen=True)
+@record
 class Forest:
     """The nodes of all trees, one after another: the feature, the threshold and the comparison of each, its children.
 
@@ -57,7 +57,7 @@ class Forest:
             depth += 1
 
 
-@dataclass(frozen=True)
+@record
 class Votes:
     """What leaves add to targets: a weight for a target from the node `nodes[i]`, any number of them per leaf."""
 

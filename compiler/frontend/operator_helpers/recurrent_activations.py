@@ -4,17 +4,17 @@ Source: https://onnx.ai/onnx/operators/onnx__LSTM.html
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.precision import softplus
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 Formula = Callable[[Value, float, float, Builder], Value]
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """A function of (x, alpha, beta), with the defaults of those of the two that it has."""
 
@@ -23,7 +23,7 @@ class Row:
     beta: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Activation:
     """A function with its parameters."""
 

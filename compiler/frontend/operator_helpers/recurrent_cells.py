@@ -8,7 +8,6 @@ is 0. A sequence of no steps has no last state: that is 0.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,13 +21,14 @@ from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 # "foward" is how the schemas of version 1 spell their default.
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True), "foward": (False,)}
 CODE = "recurrent-shape"
 
 
-@dataclass(frozen=True)
+@record
 class Direction:
     """The parameters of one direction: W[G*H, I], R[G*H, H], Wb[G*H], Rb[G*H], and what the operator has besides."""
 
@@ -64,7 +64,7 @@ OuterBias = Callable[[Direction, Builder], Value | None]
 """What is added to X W' for all steps together."""
 
 
-@dataclass(frozen=True)
+@record
 class Kind:
     """A recurrent operator: its gates, the inputs that are initial states, the default activations, and one step."""
 

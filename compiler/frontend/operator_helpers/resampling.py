@@ -6,7 +6,6 @@ sizes asked for, which is `resize.py`.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths, zero
@@ -14,6 +13,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, F64, I64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 # The most taps that are added one by one, those of cubic interpolation; more are a reduction.
 UNROLLED_TAPS = 4
@@ -22,7 +22,7 @@ Region = tuple[Value, Value]
 """Where a region of interest starts and ends on an axis, f64[] each, in parts of its size."""
 
 
-@dataclass(frozen=True)
+@record
 class ResizedAxis:
     """An axis of `size` elements that becomes one of `length`.
 
@@ -39,7 +39,7 @@ class ResizedAxis:
     region: Region | None
 
 
-@dataclass(frozen=True)
+@record
 class Sampling:
     """How coordinates become elements; the words are those of the attributes of Resize."""
 

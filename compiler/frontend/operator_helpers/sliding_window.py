@@ -4,17 +4,17 @@ Sizes may be symbolic; where a window may not fit, a guard is left.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv
+from onnxc.runtime.records import record
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-@dataclass(frozen=True)
+@record
 class SlidingWindow:
     """One entry per spatial axis. `high` is the padding that the windows meet, `given_high` what the model asks for."""
 

@@ -1,7 +1,7 @@
 """The graph as declared, node by node: what nodes are held against when sizes of inputs are overridden."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
@@ -10,13 +10,14 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.records import record
 
 __all__ = ["ADVICE", "AsDeclared", "Seen"]
 
 ADVICE = "export the model with this size left open, or compute it by Shape"
 
 
-@dataclass(frozen=True)
+@record
 class Seen:
     """A value as it was in the graph as declared: its type, and the elements of a vector of integers, where known."""
 
@@ -29,7 +30,7 @@ class Seen:
         return self.type.shape if isinstance(self.type, TensorType) else None
 
 
-@dataclass(frozen=True)
+@record
 class AsDeclared:
     """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
 

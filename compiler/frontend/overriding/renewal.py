@@ -1,7 +1,6 @@
 """A node that is lowered again under overrides, held against itself in the graph as declared."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from onnxc.compiler.diagnostics import error, model_error
@@ -12,6 +11,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 __all__ = ["Operands", "Renewal", "ShapePair"]
 
@@ -20,7 +20,7 @@ ShapePair = tuple[tuple[Dim, ...], tuple[Dim, ...]]
 """A shape as declared, and now."""
 
 
-@dataclass(frozen=True)
+@record
 class Renewal:
     """A node that is lowered again: its operands now and as declared, and its results as declared."""
 

@@ -5,11 +5,12 @@ products of sizes before it and behind it. The axis of the result that lies ther
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
 
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.runtime.records import record
 
 __all__ = ["Merged", "Ratio", "originals", "ratio_of", "renewed_target"]
 
@@ -17,7 +18,7 @@ _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 
 """Large primes in the place of symbols: products of them are equal where those of the symbols are."""
 
 
-@dataclass(frozen=True)
+@record
 class Ratio:
     """A size by which others grow: `times` over `over`, which have no common factor that is a number."""
 
@@ -25,7 +26,7 @@ class Ratio:
     over: int
 
 
-@dataclass(frozen=True)
+@record
 class Merged:
     """Declared sizes of axes that a batch has come into: as the faster index, or as the slower one.
 
@@ -36,7 +37,7 @@ class Merged:
     outer: set[Dim] = field(default_factory=set)
 
 
-@dataclass(frozen=True)
+@record
 class _Span:
     """Where an axis lies: the products of the sizes before it, and of those up to it."""
 

@@ -4,7 +4,7 @@ A part is put into a model of nothing else, which is then checked as every model
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeGuard
 
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -27,6 +27,7 @@ from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.frontend.schemas import newest_ir_version, newest_opset, normal_domain
 from onnxc.compiler.frontend.wire import explain
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["PartVersions", "is_part", "model_of_part", "part_findings"]
 
@@ -34,7 +35,7 @@ _FRAME = "part"
 """The domain of the functions that hold parts which only stand in a body, and what locations in them begin with."""
 
 
-@dataclass(frozen=True)
+@record
 class PartVersions:
     """The versions that a part is in, as far as the caller says; else they are the newest of what the part uses."""
 

@@ -1,7 +1,6 @@
 """The text forms of models, by the endings of file names: those that the onnx package knows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from onnxc.compiler.diagnostics import error, model_error
@@ -12,11 +11,12 @@ from onnxc.compiler.frontend.text_forms.onnx_parser import parse_syntax
 from onnxc.compiler.frontend.text_forms.onnx_printer import print_syntax
 from onnxc.compiler.frontend.text_forms.textproto_form import parse_textproto, print_textproto
 from onnxc.runtime.errors import InputError, ModelError
+from onnxc.runtime.records import record
 
 __all__ = ["TEXT_FORMS", "TextForm", "form_of_path", "named_form", "parse_text", "print_text"]
 
 
-@dataclass(frozen=True)
+@record
 class TextForm:
     """One way of writing models as text; `suffixes` are the endings of its files."""
 

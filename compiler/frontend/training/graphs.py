@@ -4,7 +4,6 @@ An algorithm is run as the continuation of the main graph, whose names it sees; 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.custom.functions import with_functions
@@ -18,11 +17,12 @@ from onnxc.compiler.frontend.resolve import Resolver
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.frontend.value_types import TypeReader
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, raising
+from onnxc.runtime.records import record
 
 __all__ = ["Binding", "TrainingGraphs", "resolve_training"]
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """The initializer that gets a new value, and the output that it is; names of the resolved graphs."""
 
@@ -30,7 +30,7 @@ class Binding:
     output: str
 
 
-@dataclass(frozen=True)
+@record
 class TrainingGraphs:
     """One TrainingInfoProto of a checked model; a graph that it leaves out is empty.
 

@@ -6,7 +6,7 @@ initializers stay constants, but for those that an algorithm declares as inputs 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from onnxc.compiler.frontend.fresh_names import FreshNames
@@ -15,11 +15,12 @@ from onnxc.compiler.frontend.training.graphs import Binding, TrainingGraphs
 from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.random_state import RANDOM_STATE
+from onnxc.runtime.records import record
 
 __all__ = ["Program", "TrainingPrograms", "Update", "Variable", "training_programs"]
 
 
-@dataclass(frozen=True)
+@record
 class Variable:
     """An initializer that changes: its name in its graph, and the value that the model gives it.
 
@@ -37,7 +38,7 @@ class Variable:
         return TensorType(self.tensor.dtype, self.tensor.shape)
 
 
-@dataclass(frozen=True)
+@record
 class Update:
     """The variable `key` gets the value of an output of its program; `path` is that of the training information."""
 
@@ -46,7 +47,7 @@ class Update:
     path: str
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """A model to be compiled by itself.
 
@@ -62,7 +63,7 @@ class Program:
     random_state: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class TrainingPrograms:
     """What a trainer runs: initializations and algorithms in order, and the main graph alone for inference."""
 

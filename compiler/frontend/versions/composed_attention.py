@@ -1,11 +1,11 @@
 """Attention and rotary embeddings as compositions, of operands whose heads and widths are known."""
 
-from dataclasses import dataclass
 from math import copysign, sqrt
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.steps import Steps
+from onnxc.runtime.records import record
 
 __all__ = ["attention", "rotary_embedding"]
 
@@ -14,7 +14,7 @@ KEYS_LAST = (0, 1, 3, 2)
 INFINITE = float("inf")
 
 
-@dataclass(frozen=True)
+@record
 class _Heads:
     """T[batch, heads, length, width]; a length that is not known is a symbol or empty."""
 

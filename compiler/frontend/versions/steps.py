@@ -1,12 +1,12 @@
 """An operator taken apart into older ones: nodes ahead of it, and the last of them, which it becomes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import NodeProto, TypeProto
 from onnxc.compiler.frontend.versions.change import Change, Given, set_attribute
+from onnxc.runtime.records import record
 
 __all__ = ["Steps"]
 
@@ -24,7 +24,7 @@ MOST_CHOICES = 1 << 24
 """How many elements a constant mask may have: 4,096 queries by as many keys, 16 MiB in the file."""
 
 
-@dataclass(frozen=True)
+@record
 class Steps:
     """What makes nodes in the opset of a change; types follow where an adapter further down may ask for them."""
 

@@ -1,16 +1,17 @@
 """What the draws of a program depend on besides their own seeds: two words, and the rounds of the loops around them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import U32
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 __all__ = ["RandomState"]
 
 
-@dataclass(frozen=True)
+@record
 class RandomState:
     """words: u32[2], zeros for the draws that the seeds of the nodes alone give. rounds: i64[] of each loop around the
     draw, the outermost first; no two rounds of a call draw with the same words.

@@ -1,13 +1,12 @@
 """Derivatives of contractions: contractions again, of the gradient with the other operand."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.differentiation.derivative import Gradients, Step, derivative
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
+from onnxc.runtime.records import record
 
 MOST_PATCH_TAPS = 64
 """Patches take as many times the memory of the image: 7 x 7 taps, on the few channels that such filters read, pass."""
@@ -57,7 +56,7 @@ def convolution(step: Step, build: Builder) -> Gradients:
     return image, filters
 
 
-@dataclass(frozen=True)
+@record
 class _Convolution:
     """The sizes of a convolution; one entry per spatial axis where there are several."""
 

@@ -5,7 +5,6 @@ loop of its own that keeps the values before each iteration.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.capture import close_blocks
@@ -25,6 +24,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.records import record
 
 
 @derivative("if")
@@ -66,7 +66,7 @@ def _flowing_to(
     return [zeros_like(x, build) if gradient is None else gradient for x, gradient in zip(xs, gradients, strict=True)]
 
 
-@dataclass(frozen=True)
+@record
 class _Loop:
     """A loop on the way back.
 

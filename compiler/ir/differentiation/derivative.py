@@ -5,7 +5,6 @@ builds what flows back to its operands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
@@ -13,9 +12,10 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 from onnxc.runtime.errors import UnsupportedError
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One op on the way back: the gradients of its results, None where nothing flows; which operands are wanted."""
 

@@ -2,7 +2,6 @@
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from onnxc.compiler.ir.dims import Dim, floordiv
@@ -11,6 +10,7 @@ from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.primitive import Anchor, AxisLink, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import dims_of, int_of, ints_of
 from onnxc.compiler.ir.types import TensorType, Type
+from onnxc.runtime.records import record
 
 
 def parse_equation(equation: object) -> tuple[str, str, str]:
@@ -70,7 +70,7 @@ SPATIAL_LABELS = string.digits + string.ascii_uppercase
 """The label of each spatial axis: its digit, and a capital letter for those after the tenth."""
 
 
-@dataclass(frozen=True)
+@record
 class _Axes:
     """Where the axes of a tensor stand; `order` names two, which a subclass gives, and then the spatial axes."""
 
@@ -120,7 +120,7 @@ class FilterAxes(_Axes):
         return self.order[1]
 
 
-@dataclass(frozen=True)
+@record
 class ConvolutionDimensions:
     """Which axis is which, in the operands and the result of a convolution."""
 

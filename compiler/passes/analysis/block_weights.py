@@ -5,7 +5,6 @@ products that read it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DTYPES, F32, DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by
+from onnxc.runtime.records import record
 
 __all__ = ["BlockWeights", "PerBlock", "block_weights"]
 
@@ -22,7 +22,7 @@ CODES: tuple[DType, ...] = tuple(DTYPES[name] for name in ("i2", "u2", "i4", "u4
 FLOATS = ("f32", "f16", "bf16")
 
 
-@dataclass(frozen=True)
+@record
 class PerBlock:
     """Scales or zero points of several elements of a matrix each: [rows or 1, columns or 1], or blocks along one axis.
 
@@ -37,7 +37,7 @@ class PerBlock:
         return PerBlock(self.array.transpose(order), tuple(self.blocks[axis] for axis in order))
 
 
-@dataclass(frozen=True)
+@record
 class BlockWeights:
     """(codes - zeros) * scales: `codes` of an integer type, the others f32; no zeros where they are 0."""
 

@@ -1,14 +1,14 @@
 """Counters: integer tensors whose elements are known from their index, start + Σ stride * coordinate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, splat_of
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Counter:
     """The element at `i` is start + Σ strides[axis] * i[axis]; it is below `limit` where that is known."""
 

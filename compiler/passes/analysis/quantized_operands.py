@@ -5,7 +5,7 @@ knows of the products that read it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
+from onnxc.runtime.records import record
 
 __all__ = ["Quantized", "Spread", "quantized_operand"]
 
@@ -25,7 +26,7 @@ BYTE = 255
 MOVEMENTS = ("transpose", "reshape", "slice", "broadcast")
 
 
-@dataclass(frozen=True)
+@record
 class Spread:
     """A value without axes of size 1, whose axes are `axes` of an operand; it repeats along the others."""
 
@@ -38,7 +39,7 @@ class Spread:
         return constant_of(self.value)
 
 
-@dataclass(frozen=True)
+@record
 class Quantized:
     """(source - zero) * scale: `source` is i8 or u8, `zero` i32 or none for 0, `scale` f32 or none for 1.
 

@@ -5,7 +5,6 @@ Read off the ops above the value, a few levels up; None on a side where nothing 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Bounds, Dim, lower_bound, upper_bound
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.runtime.records import record
 
 Number = int | float
 
@@ -30,7 +30,7 @@ Two axes beyond it that are multiplied in an index would belong to a tensor that
 """
 
 
-@dataclass(frozen=True)
+@record
 class Range:
     """`low <= x <= high` for every element x that is no NaN; None is unknown."""
 

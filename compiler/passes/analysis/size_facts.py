@@ -1,18 +1,19 @@
 """What is known about the symbols of sizes at a point of the program: ranges, and which are equal to what."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from onnxc.compiler.ir.dim_functions import always_broadcast, bcast, maximum, minimum
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size, at_least, floordiv, lower_bound, mod, sum_of
 from onnxc.compiler.ir.module import Attribute, Op
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type
+from onnxc.runtime.records import record
 
 FUNCTIONS: Mapping[str, Callable[..., Dim]] = {"floordiv": floordiv, "mod": mod, "bcast": bcast}
 
 
-@dataclass(frozen=True)
+@record
 class SizeFacts:
     """`ranges` of symbols, and the sizes that symbols are `equal` to; those have no symbol that is itself replaced."""
 

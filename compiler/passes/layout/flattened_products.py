@@ -5,7 +5,6 @@ every element of them at every call, and so it is the weights that are moved, on
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -17,9 +16,10 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, constant_of, made_by, unbroadcast
 from onnxc.compiler.passes.layout.moved_layouts import layout_of
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Flattened:
     """A value that is reshape(transpose(x)) and joins axes that lie side by side in x, but in another order.
 

@@ -4,7 +4,6 @@ Only transposes that bring trailing channels to the front are moved, so that no 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
 from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups, constant_of, made_by
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """Tensors of `rank` that lie as [N, *S, *C] and are seen as [N, *C, *S], with `channels` axes in C."""
 

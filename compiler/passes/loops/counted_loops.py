@@ -14,6 +14,7 @@ from onnxc.compiler.ir.rewriter import map_bodies
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.passes.loops.replaced_sizes import ReplacedSizes
+from onnxc.runtime.records import record
 
 ENDLESS = 2**63 - 1
 """The limit of a loop that has none."""
@@ -22,7 +23,7 @@ LONGEST = 1 << 31
 """Kernels refuse so many rounds, as they do so many elements: no other bound that is as high needs to be kept."""
 
 
-@dataclass(frozen=True)
+@record
 class CountedLoop:
     """A loop of `trips` rounds, that carries the same types from each to the next."""
 

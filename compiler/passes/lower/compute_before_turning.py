@@ -5,7 +5,6 @@ activation behind that read each element once; what else they read is repeated, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.module import Block, Module, Op, Value
@@ -19,6 +18,7 @@ from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.analysis.movements import moved, moved_back
 from onnxc.compiler.passes.simplify.rules.broadcasts import transpose_broadcast
 from onnxc.compiler.passes.simplify.rules.reshapes import reshape_broadcast
+from onnxc.runtime.records import record
 
 NORMS = ("layer_norm", "rms_norm")
 
@@ -29,7 +29,7 @@ def compute_before_turning(module: Module) -> Module:
     return rewrite(turned, [reshape_broadcast, transpose_broadcast])
 
 
-@dataclass(frozen=True)
+@record
 class _Turned:
     """A value of the old block as movements of one in the new block, the first of them first."""
 

@@ -7,7 +7,7 @@ one has none. Whoever reads the results reads slices of rows, which only movemen
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import map_bodies
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.passes.analysis.matching import constant_of, unbroadcast
+from onnxc.runtime.records import record
 
 PIECE_BYTES = 16
 """Each result begins at a multiple of so much of a row: a thread loads that at once, and block copies want it."""
@@ -36,7 +37,7 @@ def join_products(module: Module) -> Module:
     return map_bodies(module, _joined)
 
 
-@dataclass(frozen=True)
+@record
 class _Branch:
     """A product with what follows it: `end` is (x w + bias) * scale, in the element type of `end`.
 

@@ -6,7 +6,6 @@ most of these empty. With the phases as further filters they are filled, and the
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import image_labels, parse_dimensions
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+from onnxc.runtime.records import record
 
 LANES = 16
 """Of f32, in a register of AVX-512: what filters are multiplied in."""
@@ -28,7 +28,7 @@ def phases_as_filters(module: Module) -> Module:
     return rewrite(module, [unite_phases])
 
 
-@dataclass(frozen=True)
+@record
 class _Axis:
     """A spatial axis: what spreads its image, the taps of each phase, padding, and the results before the first."""
 

@@ -7,7 +7,6 @@ keep    as it was; what is not named, and what takes no f32
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 """What a caller may ask for. tf32 changes nothing in the IR: it is how a GPU multiplies f32."""
@@ -68,7 +68,7 @@ def is_f32(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.dtype == F32
 
 
-@dataclass(frozen=True)
+@record
 class Decisions:
     """What a block decides beyond the table.
 

@@ -1,7 +1,6 @@
 """The scores of an attention: what stands between the product of queries and keys and the weights of the values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, isnan
 
 import numpy as np
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.rewriter import Refusal, Rewriter
 from onnxc.compiler.passes.analysis.counters import Counter, counter_of
 from onnxc.compiler.passes.analysis.matching import constant_of, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.analysis.ranges import range_of
+from onnxc.runtime.records import record
 
 ABSORBS = -1e30
 """A score added to a constant below this, in f32, is that constant: neighbours are 7e22 apart there."""
@@ -28,7 +28,7 @@ FINITE = (
 """Operations whose results are finite where their operands are, but for overflow; a division by a constant, too."""
 
 
-@dataclass(frozen=True)
+@record
 class Mask:
     """A summand of the scores; `cautious`: rows in which it hides everything keep their meaning."""
 
@@ -36,7 +36,7 @@ class Mask:
     cautious: bool
 
 
-@dataclass(frozen=True)
+@record
 class Scores:
     """softmax over `axis` of softcap(scale * product) + masks, with rows of NaN made 0 where `guarded`."""
 
@@ -284,7 +284,7 @@ def _is_causal_array(array: np.ndarray, *, rows_first: bool) -> bool:
     return bool((table[shown] == 0).all() and (table[~shown] <= ABSORBS).all())
 
 
-@dataclass(frozen=True)
+@record
 class _Band:
     """A choice by index: `shown` where column <= row, both counters over the axes of the choice, else `hidden`."""
 

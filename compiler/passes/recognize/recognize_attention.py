@@ -6,7 +6,7 @@ queries, keys and values are seen as NaN, which such a model hides.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from string import ascii_letters
 
 from onnxc.compiler.ir.builder import Builder
@@ -17,6 +17,7 @@ from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
+from onnxc.runtime.records import record
 
 
 def recognize_attention(module: Module) -> Module:
@@ -24,7 +25,7 @@ def recognize_attention(module: Module) -> Module:
     return rewrite(module, [weigh_values], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class _Tensor:
     """A value, and the letter of each of its axes."""
 
@@ -35,7 +36,7 @@ class _Tensor:
         return not set(letters) & set(self.letters)
 
 
-@dataclass(frozen=True)
+@record
 class _Parts:
     """The operands in the letters of one einsum, and what each letter stands for.
 

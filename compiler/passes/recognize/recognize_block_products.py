@@ -4,8 +4,6 @@
 multiplied once for a block rather than for each weight, which rounds once where each weight was rounded.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
@@ -14,6 +12,7 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.block_weights import BlockWeights, PerBlock, block_weights
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.runtime.records import record
 
 LEAST_BLOCK = 16
 """The smallest blocks of any exporter; of smaller ones the scales take as much memory as bytes would."""
@@ -24,7 +23,7 @@ def recognize_block_products(module: Module) -> Module:
     return rewrite(module, [multiply_blocks], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class _Matrix:
     """Weights [N, K] whose scales and zero points are [N, blocks] of `block` elements along K."""
 

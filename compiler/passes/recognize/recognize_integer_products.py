@@ -8,7 +8,7 @@ sum of floats was rounded; what is quantised again may so differ by one where it
 
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -22,6 +22,7 @@ from onnxc.compiler.passes.analysis.matching import constant_of
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, Spread, quantized_operand
 from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.runtime.records import record
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 255)
 """So many products of 8 bits surely fit in a sum of i32."""
@@ -48,7 +49,7 @@ def recognize_float8_products(module: Module) -> Module:
     return rewrite(module, [multiply_floats], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class _Term:
     """A factor of a correction: a tensor with an axis for each of its letters."""
 
@@ -56,7 +57,7 @@ class _Term:
     letters: str
 
 
-@dataclass(frozen=True)
+@record
 class _Sums:
     """What terms are multiplied in: the letters of a result with their sizes, and a builder.
 

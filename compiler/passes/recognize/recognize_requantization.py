@@ -4,8 +4,6 @@ round((n - zero) * scale / scale) is n - zero for every byte n: the product and 
 in the last place, and what is rounded is less than 256.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import I8, U8
@@ -14,6 +12,7 @@ from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, quantized_operand
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.runtime.records import record
 
 BOUNDS = {I8: (-128, 127), U8: (0, 255)}
 
@@ -23,7 +22,7 @@ def recognize_requantization(module: Module) -> Module:
     return rewrite(module, [requantize], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class _Quantization:
     """round(x / scale) + zero, within the range of a type of 8 bits; scale and zero are one number each."""
 

@@ -5,7 +5,6 @@ A smaller window is a larger one with zeros, where the padding of both agrees. R
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import constant_of, is_constant, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.runtime.records import record
 
 _SAME = ("strides", "dilations", "input_dilations", "groups", "dimensions", "dtype")
 """The attributes in which convolutions agree whose filters are added."""
@@ -24,7 +24,7 @@ def add_filters(module: Module) -> Module:
     return rewrite(module, [add_convolutions], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class _Branch:
     """convolution + all offsets, which are constants, as are the filters."""
 

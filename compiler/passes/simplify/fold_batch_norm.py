@@ -5,7 +5,6 @@ steps become one multiplication and one addition first. Rounding happens after o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_eq
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.runtime.records import record
 
 # An estimate: exporters write four steps at most (scale, shift, mean and deviation), and a longer chain folds in parts.
 LONGEST_CHAIN = 8
@@ -27,7 +27,7 @@ def fold_batch_norm(module: Module) -> Module:
     return rewrite(module, [fold_chain], note_refusal)
 
 
-@dataclass(frozen=True)
+@record
 class Affine:
     """source * factor + offset, in f64, for one scalar or one element per index of `axis` of the source."""
 

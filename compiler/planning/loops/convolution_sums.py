@@ -5,7 +5,6 @@ side by side, and so do neighbouring taps, alone or with the channels, where no 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
@@ -14,6 +13,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import ConvolutionDimensions, parse_dimensions
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.views import View
+from onnxc.runtime.records import record
 
 __all__ = ["SummedAxis", "Sums", "find_sums", "is_padded"]
 
@@ -21,7 +21,7 @@ __all__ = ["SummedAxis", "Sums", "find_sums", "is_padded"]
 # meet these under the same taps, and sum only them. Where taps and elements have a common step, some phases meet none.
 
 
-@dataclass(frozen=True)
+@record
 class SummedAxis:
     """An axis that is summed: its size, its stride in the image, and its ordinal in [i, *taps] of the filters.
 
@@ -41,7 +41,7 @@ class SummedAxis:
         return self.ordinal - 1 if self.ordinal else None
 
 
-@dataclass(frozen=True)
+@record
 class Sums:
     """The sums of a convolution over `x`: `run` lies side by side behind each position of the axes `starts`."""
 

@@ -1,7 +1,6 @@
 """Iteration domains: what a kernel loops over, with axes merged where every access allows it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from onnxc.compiler.ir.dim_symbols import substitute
@@ -9,9 +8,10 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.loops.views import View, move, row_major, whole
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Domain:
     """A box of `shape`, the strided accesses `leaves` of a block in it, and the strides of its `output`.
 

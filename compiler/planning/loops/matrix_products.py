@@ -4,7 +4,7 @@ The letters become five groups: outer (batch, and whatever cannot be merged), m,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
@@ -12,6 +12,7 @@ from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.loops.views import View, operand_view
+from onnxc.runtime.records import record
 
 UNKNOWN_STEPS = 16
 """What counts for steps that only a call tells: they may be one, as a batch beside the rows of a transposed operand.
@@ -21,7 +22,7 @@ with M as rows: M = 16 52 to 123, 142 to 166; M = 64 20 to 84, 144 to 166; M = 3
 """
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """A contraction as strided loops. Strides of letters that an operand lacks are 0.
 
@@ -135,7 +136,7 @@ def line_problem(block: Block, left: int) -> Problem | None:
     return loops.problem(_largest(rows, loops.sizes), "", *loops.summed())
 
 
-@dataclass(frozen=True)
+@record
 class _Loops:
     """The letters of a contraction with their sizes and strides, one operand chosen as A."""
 

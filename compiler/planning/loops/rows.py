@@ -1,7 +1,6 @@
 """Rows: the block of a reduction as pointwise ops over whole rows, folds of rows, and ops on what the folds gave."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.ir.dims import Dim
@@ -10,9 +9,10 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.planning.fuse_kernels import element_cost
 from onnxc.compiler.planning.loops.domain import is_uniform
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Rows:
     """A block without composites whose folds are all over the same axes of the same shape."""
 

@@ -1,14 +1,14 @@
 """Strided views: which movements of a buffer are only another way to step through it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.runtime.records import record
 
 
-@dataclass(frozen=True)
+@record
 class View:
     """Element (i0, i1, ...) lies `offset` + the sum of i * stride elements behind the start of the buffer of `base`."""
 

@@ -6,7 +6,6 @@ round what went in. So a buffer is free behind the last use of all that may be s
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import (
@@ -23,6 +22,7 @@ from onnxc.compiler.planning.kernel_plan import (
     values_read,
 )
 from onnxc.compiler.planning.routine.in_place import updated_parameters
+from onnxc.runtime.records import record
 
 __all__ = ["ARENA", "Assignment", "assign_buffers"]
 
@@ -31,7 +31,7 @@ ARENA = 0
 _NOTHING: frozenset[Value] = frozenset()
 
 
-@dataclass(frozen=True)
+@record
 class Assignment:
     """The buffer of each value and those of each loop; `count` of them with the arena."""
 

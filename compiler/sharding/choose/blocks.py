@@ -7,17 +7,17 @@ Source: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language M
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.sharding import is_divisible
 from onnxc.compiler.sharding.factors import Factor, factors_of
+from onnxc.runtime.records import record
 
 __all__ = ["ParallelBlock", "Program", "is_constant"]
 
 
-@dataclass(frozen=True)
+@record
 class ParallelBlock:
     """Products whose columns are divided, and those whose rows are."""
 
@@ -30,7 +30,7 @@ def is_constant(value: Value) -> bool:
     return value.op is not None and value.op.name == "constant"
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """The ops of a block with their factors, each computed once; `shards` is into how many shards axes are divided."""
 

@@ -5,13 +5,13 @@ is divided as costs least, whole among the candidates.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.sharding import is_divisible
 from onnxc.compiler.sharding.choose.blocks import Program, is_constant
+from onnxc.runtime.records import record
 
 __all__ = ["Choice", "choose"]
 
@@ -24,7 +24,7 @@ NVIDIA's H100 SXM data sheet: memory of 3.35 TB/s, NVLink of 900 GB/s, which is 
 """
 
 
-@dataclass(frozen=True)
+@record
 class Choice:
     """How the matrix of an op is divided, and why; a result that `is_gathered` is to be whole right behind the op."""
 

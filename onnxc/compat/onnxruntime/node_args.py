@@ -1,13 +1,13 @@
 """Inputs, outputs and the model as ONNX Runtime describes them: types such as "tensor(float)", declared sizes."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.about import free_text
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TypeProto, ValueInfoProto
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, SparseTensorType, Type
+from onnxc.runtime.records import record
 
 __all__ = ["ModelMetadata", "NodeArg", "declared_arg", "inferred_arg", "metadata_of", "tensor_text"]
 
@@ -17,7 +17,7 @@ UNSET_VERSION = (1 << 63) - 1
 """What ONNX Runtime gives where a model does not say its version."""
 
 
-@dataclass(frozen=True)
+@record
 class NodeArg:
     """An input or output. A size is a number, the name of a symbol, or None where nothing is known; `shape` is empty
     for what is no tensor.
@@ -31,7 +31,7 @@ class NodeArg:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
-@dataclass(frozen=True)
+@record
 class ModelMetadata:
     """What a model says of itself."""
 

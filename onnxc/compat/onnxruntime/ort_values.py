@@ -4,7 +4,6 @@ import ctypes
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -14,6 +13,7 @@ from onnxc.compat.onnxruntime.node_args import tensor_text
 from onnxc.compat.onnxruntime.sparse_tensors import SparseTensor
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseTensor as StoredTensor
 
 __all__ = [
@@ -44,7 +44,7 @@ class OrtMemType(IntEnum):
     DEFAULT = 0
 
 
-@dataclass(frozen=True)
+@record
 class OrtDevice:
     """A device by its kind and index."""
 

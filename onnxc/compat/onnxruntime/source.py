@@ -1,7 +1,6 @@
 """The model of a session: read, checked and typed when it is made, with other initializers where options say so."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compat.onnxruntime.node_args import NodeArg, declared_arg, inferred_arg
 from onnxc.compat.onnxruntime.options import SessionOptions
@@ -13,11 +12,12 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto, Val
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dtypes import dtype_of
 from onnxc.compiler.options import ModelSource, make_options
+from onnxc.runtime.records import record
 
 __all__ = ["SessionModel", "open_model"]
 
 
-@dataclass(frozen=True)
+@record
 class SessionModel:
     """A model that can be compiled, and its sides. overridable: inputs that have an initializer.
 

@@ -1,6 +1,5 @@
 """Sparse tensors as ONNX Runtime has them: coordinates or compressed rows, on the CPU."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -10,6 +9,7 @@ from onnxc.compat.onnxruntime.node_args import tensor_text
 from onnxc.compat.onnxruntime.status import InvalidArgument
 from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseTensor as StoredTensor
 
 __all__ = ["OrtSparseFormat", "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]
@@ -27,7 +27,7 @@ class OrtSparseFormat(IntEnum):
     ORT_SPARSE_BLOCK_SPARSE = 4
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class SparseCooView:
     """Indices by coordinates: i64[values] in row-major order, or i64[values, 2]."""
 
@@ -38,7 +38,7 @@ class SparseCooView:
         return self._indices
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class SparseCsrView:
     """Indices by rows: the column of each value, and where each row begins and the last ends among them."""
 

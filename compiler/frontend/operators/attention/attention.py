@@ -3,7 +3,6 @@
 Where the composite `attention` says it all, it is used; other outputs and precisions are built from primitives.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX Attention"
 PAST = "attention-past"
@@ -25,7 +25,7 @@ RAW, CAPPED, BIASED, NORMALISED = range(4)
 LARGEST_SCALE = 2.0**126
 
 
-@dataclass(frozen=True)
+@record
 class _Operands:
     """q: T1[B, H, S, D], k: T1[B, G, T, D], v: T2[B, G, T, E], with the past in k and v."""
 

@@ -1,7 +1,6 @@
 """LinearAttention: a state of key-value products, decayed and corrected token by token, and read by queries."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -12,6 +11,7 @@ from onnxc.compiler.ir.dims import Dim, Size, floordiv
 from onnxc.compiler.ir.dtypes import BOOL, F32, I64
 from onnxc.compiler.ir.module import Block, Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 RULE = "ONNX LinearAttention"
 SHAPE = "linear-attention-shape"
@@ -25,7 +25,7 @@ UPDATE_RULES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class _Token:
     """f32 operands of a step: query [B, G, R, K], key [B, G, K], value [B, G, V], decay [B, G, K|1], rate [B, G|1, 1].
 

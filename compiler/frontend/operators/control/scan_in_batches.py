@@ -1,7 +1,6 @@
 """Scan as it was in opset 8: the first axis is a batch, each element of which is scanned for itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,11 +12,12 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX Scan-8"
 
 
-@dataclass(frozen=True)
+@record
 class _Batch:
     """The operands: states [B, ...], scanned tensors [B, L, ...], lengths i64[B] or None."""
 

@@ -1,7 +1,6 @@
 """GridSample: a tensor read at positions that a grid gives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -11,6 +10,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import C128, F32, F64, I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 # version 16: the names of a plane
 PLANE_MODES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
@@ -20,7 +20,7 @@ OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 CUBIC_COEFFICIENT = -0.75
 
 
-@dataclass(frozen=True)
+@record
 class _Tap:
     """One element that is read along an axis: its index, its weight, and whether it lies within, each [N, *O]."""
 

@@ -1,7 +1,6 @@
 """RoiAlign and MaxRoiPool: regions of feature maps at one size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -12,12 +11,13 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 CODE = "roi-shape"
 COORDINATES = ("half_pixel", "output_half_pixel")
 
 
-@dataclass(frozen=True)
+@record
 class _Samples:
     """Where the samples of an axis lie: R regions of P bins of G samples.
 

@@ -1,7 +1,6 @@
 """Einsum: sums of products by subscripts, as pairs of operands from left to right."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from string import ascii_letters
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -10,13 +9,14 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX Einsum, attribute equation"
 # The axes of an ellipsis get labels of their own, the last axis the first of these.
 ELLIPSIS_LABELS = "0123456789!#$%&*+/:;<=>?@^_|~"
 
 
-@dataclass(frozen=True)
+@record
 class Term:
     """A tensor and a label for each of its axes."""
 

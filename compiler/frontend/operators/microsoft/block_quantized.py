@@ -3,8 +3,6 @@
 Elements of fewer than 8 bits lie packed in bytes, the first in the lowest bits.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -18,6 +16,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I64, U8
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 CODE = "quantization-blocks"
 BYTE = 8
@@ -48,7 +47,7 @@ def _expect_bits(node: Node) -> int:
 # MatMulNBits
 
 
-@dataclass(frozen=True)
+@record
 class _Blocks:
     """B is [N, K]; each of its N columns has `count` blocks of `size` elements, the last of which may be cut."""
 
@@ -87,7 +86,7 @@ def matmul_n_bits(node: Node, ir: Builder) -> Value:
     return ir.cast(with_last_axis_bias(product_, "bias", node, ir), a.dtype)
 
 
-@dataclass(frozen=True)
+@record
 class _Weights:
     """Weights that the model holds: signed codes i8[N, K], scales and zero points f32[N, blocks].
 

@@ -1,7 +1,6 @@
 """GreedySearch of com.microsoft: a decoder that is run for a prompt, then for one word after the other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, I32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.runtime.records import record
 
 RULE = "ONNX Runtime GreedySearch"
 CODE = "attention-past"
@@ -24,7 +24,7 @@ OPERANDS = 3
 """The inputs of the decoder before the pasts: words, their positions, which keys are seen."""
 
 
-@dataclass(frozen=True)
+@record
 class _Prompt:
     """words, positions, mask: i32[B, S]; lengths: i64[B, 1], of words that are no padding; most: of a sequence."""
 

@@ -4,8 +4,6 @@ Batch b has P[b] = max(seqlens_k[b] + 1 - S, 0) tokens in its cache, then S new 
 own, of the last local_window_size if that is given.
 """
 
-from dataclasses import dataclass
-
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.attention_heads import attended, grouped_heads, join_heads, scale_of
@@ -18,13 +16,14 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX Runtime GroupQueryAttention"
 PAST, BIAS = "attention-past", "attention-mask"
 NEGATIVE_INFINITY = float("-inf")
 
 
-@dataclass(frozen=True)
+@record
 class _Cache:
     """k, v: T[B, G, T, D]; `lengths`: i64[B, 1, 1, 1], how many tokens of each batch were there before."""
 

@@ -5,7 +5,6 @@ work is that of all experts.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
@@ -17,6 +16,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 CODE = "expert-shape"
 SEPARATE, INTERLEAVED, JOINED = range(3)
@@ -32,7 +32,7 @@ ACTIVATIONS: dict[str, Callable[[Value, Builder], Value]] = {
 _WeightsOf = Callable[[int, Node, Builder], Value | None]
 
 
-@dataclass(frozen=True)
+@record
 class _Layer:
     """weights: f32[E, O, I], bias: f32[E, O] or None"""
 

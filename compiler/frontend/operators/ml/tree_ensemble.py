@@ -1,6 +1,6 @@
 """TreeEnsemble: a forest with branches and leaves in tables of their own, and tests of membership."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -12,6 +12,7 @@ from onnxc.compiler.frontend.operator_helpers.score_transforms import TRANSFORMS
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import dtype_of
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX TreeEnsemble"
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -97,7 +98,7 @@ def _read_forest(node: Node) -> Forest:
     return Forest(**table, roots=roots)
 
 
-@dataclass(frozen=True)
+@record
 class _Row:
     """One node: its entries in the tables of a forest."""
 

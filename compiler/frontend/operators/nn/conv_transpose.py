@@ -1,7 +1,5 @@
 """ConvTranspose: the transpose of a strided convolution, as a convolution over an input spread by zeros."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.sliding_window import (
@@ -16,6 +14,7 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 
 @operator("ConvTranspose", since=(1, 11, 22))
@@ -56,7 +55,7 @@ def _convolved(node: Node, ir: Builder, x: Value, w: Value, dtype: DType) -> Val
     return ir.slice(result, starts, (*result.shape[:2], *(axis.size for axis in axes)))
 
 
-@dataclass(frozen=True)
+@record
 class _Axis:
     """One spatial axis: `low` and `high` pad the spread input, or crop the result where they are negative."""
 

@@ -1,7 +1,6 @@
 """DeformConv: convolution whose taps are moved by data, and interpolated between elements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -13,6 +12,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 RULE = "ONNX DeformConv"
 
@@ -53,7 +53,7 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     return ir.cast(result, x.dtype)
 
 
-@dataclass(frozen=True)
+@record
 class _Layout:
     """The sizes of the operands; `taps` and `positions` are the element counts of `kernel` and `output`."""
 

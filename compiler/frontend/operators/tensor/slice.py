@@ -5,7 +5,6 @@ arithmetic on the run-time values, and only the clamped results become sizes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
@@ -23,6 +22,7 @@ from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 # What the standard recommends for "to the end"; its negative means "to the start", going backward.
 INT_MAX = 2**31 - 1
@@ -132,7 +132,7 @@ def extent(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
     return size - 1 - first.offset(size), _ceildiv(_span(first, _position(-1 - end, size), size), -step)
 
 
-@dataclass(frozen=True)
+@record
 class _Position:
     """A position within an axis: `distance` from its start or its end, but not beyond the other."""
 

@@ -1,12 +1,11 @@
 """Unique: the distinct elements of a tensor, or its distinct slices."""
 
-from dataclasses import dataclass
-
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 
 @operator("Unique", since=(11, 28))
@@ -30,7 +29,7 @@ def unique(node: Node, ir: Builder) -> tuple[Value, ...]:
     return ir.gather(x, groups.first, axis), groups.first, groups.inverse, groups.counts
 
 
-@dataclass(frozen=True)
+@record
 class _Groups:
     """Equal keys as groups: the first index of each, the group of each index, and how many indices each has."""
 

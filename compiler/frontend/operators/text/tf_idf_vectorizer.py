@@ -4,7 +4,6 @@ Tokens become their indices among all tokens of the pool, texts on the host; cou
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 MOST_DISTANCES = 1000
 """How far apart the tokens of an n-gram may be: every distance is code of its own. An estimate,
@@ -23,7 +23,7 @@ far above the skips of text models."""
 RULE = "ONNX TfIdfVectorizer"
 
 
-@dataclass(frozen=True)
+@record
 class Grams:
     """All n-grams of one length: their tokens [count, length] as indices in the vocabulary, and their ordinals."""
 

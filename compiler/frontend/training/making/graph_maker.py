@@ -1,7 +1,7 @@
 """A graph in the making: nodes one after the other, each under names that nothing else has."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -9,13 +9,14 @@ from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, GraphProto, TensorProto, TypeProto, ValueInfoProto
 from onnxc.compiler.ir.dtypes import dtype_of
+from onnxc.runtime.records import record
 
 __all__ = ["AttributeValue", "GraphMaker"]
 
 AttributeValue = int | float | str | Sequence[str] | Sequence[int] | np.ndarray
 
 
-@dataclass(frozen=True)
+@record
 class GraphMaker:
     """Adds to `graph`; `fresh` hands out names."""
 

@@ -1,7 +1,6 @@
 """A model and choices to a model with training information: an initialization, and a step of an optimizer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.frontend.computation import TRAINING, Computation
 from onnxc.compiler.frontend.element_types import code_of
@@ -15,6 +14,7 @@ from onnxc.compiler.frontend.training.making.losses import LOSSES, OF_CLASSES
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS, Weight, optimized
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.runtime.errors import InputError
+from onnxc.runtime.records import record
 
 __all__ = ["TrainingChoices", "add_training_information"]
 
@@ -27,7 +27,7 @@ FIRST_OF_LAST_AXIS = 13
 """The opset from which Softmax is over the last axis where it does not say."""
 
 
-@dataclass(frozen=True)
+@record
 class TrainingChoices:
     """What a caller chose, by the names of the tables; `output` and `trainable` are None for what can be told alone."""
 

@@ -1,18 +1,18 @@
 """The optimizers that training information can be made of: from weights and gradients to new weights and states."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from onnxc.compiler.frontend.computation import TRAINING
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.training.making.graph_maker import AttributeValue, GraphMaker
+from onnxc.runtime.records import record
 
 __all__ = ["OPTIMIZERS", "Optimizer", "Weight", "optimized"]
 
 
-@dataclass(frozen=True)
+@record
 class Weight:
     """An initializer that is trained."""
 
@@ -22,7 +22,7 @@ class Weight:
     dtype: np.dtype[np.generic]
 
 
-@dataclass(frozen=True)
+@record
 class Optimizer:
     """An operator of the training domain, or "" for w - rate * gradient.
 
