@@ -1,11 +1,13 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
 from onnxc.compiler.codegen_cpu.kernels import EMITTERS
 from onnxc.compiler.codegen_cpu.report import make_report
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
 from onnxc.compiler.codegen_host.segments import NativeKernel, write_segment
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -28,29 +30,29 @@ def emit(
 
 def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
     """The functions of the kernels of `plan`, and what writes the launches of them."""
-    codes = [
-        EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
-        for index, kernel in enumerate(plan.kernels)
-    ]
-    natives = [
-        NativeKernel(
-            code.name, kernel.symbols, code.units, code.grain, _reports(kernel), kernel.schedule.scratch_bytes != 0
-        )
-        for code, kernel in zip(codes, plan.kernels, strict=True)
-    ]
-    library = {shared.name: shared for code in codes for shared in code.library}
-    functions = [function for code in codes for function in code.functions]
-    functions += [library[name].write(target) for name in sorted(library)]
+    lengths: list[int] = []
+    natives: list[NativeKernel] = []
+    modules: dict[str, None] = {}
+
+    def functions() -> Iterator[Sequence[FunctionBuilder]]:
+        library: dict[str, LibraryFunction] = {}
+        for index, kernel in enumerate(plan.kernels):
+            code = EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
+            yield code.functions
+            lengths.append(sum(function.length for function in code.functions))
+            scratch = kernel.schedule.scratch_bytes != 0
+            natives.append(NativeKernel(code.name, kernel.symbols, code.units, code.grain, _reports(kernel), scratch))
+            library.update((shared.name, shared) for shared in code.library)
+            modules.update(dict.fromkeys(code.modules))
+        yield from ([library[name].write(target)] for name in sorted(library))
 
     ordinals = variant_ordinals(plan)
 
     def write(frame: SegmentFrame, segment: Segment, locations: Mapping[str, int]) -> None:
         write_segment(frame, segment, natives, locations, ordinals)
 
-    lengths = [sum(function.length for function in code.functions) for code in codes]
-    modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
     report = make_report(plan, target)
-    return Pieces(functions, lengths, write, lambda kernel: natives[kernel].reports, report, modules=modules)
+    return Pieces(functions(), lengths, write, lambda kernel: _reports(plan.kernels[kernel]), report, modules=modules)
 
 
 def _reports(kernel: Kernel) -> bool:

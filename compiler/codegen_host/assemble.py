@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.compiler.codegen_host.compile_objects import compile_objects
+from onnxc.compiler.codegen_host.compile_objects import object_stream
 from onnxc.compiler.codegen_host.image import build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleStream
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
 from onnxc.compiler.codegen_host.routines import CHECK_TICKS, RoutineContext, write_routine
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame
@@ -43,19 +43,20 @@ Locations = Mapping[str, int]
 class Pieces:
     """What a back end made of the kernels of a plan.
 
-    functions: what segments call. write_segment: writes all launches of a segment into its function.
-    lengths: the instructions of each kernel that runs on the host. reports: whether a kernel, by its ordinal, may
-    report data that is not legal. modules: of LLVM IR, whose functions kernels call, beside those of `functions`.
-    table: of growing sizes, how many entries it has, and how many of them are choices of variants.
+    functions: what segments call, those of a kernel together, which are made when they are asked for, once; only behind
+    the last are there `lengths`, the instructions of each kernel that runs on the host, `modules`, of LLVM IR, whose
+    functions kernels call, and can `write_segment` write all launches of a segment into its function. reports: whether
+    a kernel, by its ordinal, may report data that is not legal. table: of growing sizes, how many entries it has, and
+    how many of them are choices of variants.
     """
 
-    functions: Sequence[FunctionBuilder]
+    functions: Iterable[Sequence[FunctionBuilder]]
     lengths: Sequence[int]
     write_segment: Callable[[SegmentFrame, Segment, Locations], None]
     reports: Callable[[int], bool]
     report: JsonValue
     device: DeviceCode | None = None
-    modules: Sequence[str] = ()
+    modules: Iterable[str] = ()
     table: tuple[int, int] | None = None
 
 
@@ -107,19 +108,7 @@ def native_code(
     segments = entry_of.segments
     locations = _locations(segments, pieces.reports)
     symbols = [symbol.name for symbol in program.symbols]
-    module = ModuleBuilder()
-    for function in pieces.functions:
-        module.add(function)
-
-    def write(name: str, segment: Segment) -> FunctionBuilder:
-        f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
-        pieces.write_segment(SegmentFrame(f, segment, offsets, symbols), segment, locations)
-        f.ret(0)
-        return f
-
-    for segment, name in segments.items():
-        for function in segment_functions(name, segment, write):
-            module.add(_with_effort(function))
+    routines = {name: call for name, call in entry_of.calls.items() if isinstance(call, Routine)}
     faults = FaultTable()
     context = RoutineContext(
         symbols,
@@ -130,24 +119,38 @@ def native_code(
         faults,
         CHECK_TICKS[host.arch],
     )
-    routines = {name: call for name, call in entry_of.calls.items() if isinstance(call, Routine)}
-    for name, routine in routines.items():
-        for function in write_routine(name, routine, context):
-            module.add(_with_effort(function))
-    program = replace(program, faults=tuple(faults.faults))
-    objects: tuple[bytes, ...] = ()
-    if entry_of.calls:
+
+    def write(name: str, segment: Segment) -> FunctionBuilder:
+        f = FunctionBuilder(name, [("ptr", "frame")], returns="i64")
+        pieces.write_segment(SegmentFrame(f, segment, offsets, symbols), segment, locations)
+        f.ret(0)
+        return f
+
+    with object_stream(host, cache, progress) as stream:
+        module = ModuleStream(stream.add)
+        for functions in pieces.functions:
+            module.add(functions)
+        for segment, name in segments.items():
+            module.add(_with_effort(segment_functions(name, segment, write)))
+        for name, routine in routines.items():
+            module.add(_with_effort(write_routine(name, routine, context)))
         parts = _parts(segments, pieces.lengths)
         expect_within("code_instructions", module.length, "the number of instructions", "code-too-large", parts)
-        objects = compile_objects((*module.texts(), *pieces.modules), host, cache, progress)
+        module.close()
+        for text in pieces.modules:
+            stream.add(text)
+        objects = stream.objects()
+    program = replace(program, faults=tuple(faults.faults))
     return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
 
 
-def _with_effort(function: FunctionBuilder) -> FunctionBuilder:
-    """A function that launches kernels, and what LLVM is to do for it."""
-    if function.length > LONG_CONTROL:
-        function.effort = "least"
-    return function
+def _with_effort(functions: Iterable[FunctionBuilder]) -> Sequence[FunctionBuilder]:
+    """Functions that launch kernels, and what LLVM is to do for each."""
+    made = tuple(functions)
+    for function in made:
+        if function.length > LONG_CONTROL:
+            function.effort = "least"
+    return made
 
 
 def _parts(segments: Iterable[Segment], lengths: Sequence[int]) -> Mapping[Location | None, int]:

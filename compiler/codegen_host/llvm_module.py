@@ -1,15 +1,15 @@
-"""Modules of LLVM IR as text: functions, constants and declarations, in parts that LLVM gets one by one.
+"""Modules of LLVM IR as text: functions, constants and declarations.
 
 text = ModuleBuilder().add(f).text()
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from onnxc.compiler.codegen_host.effort import EFFORTS, marked
+from onnxc.compiler.codegen_host.effort import EFFORTS, Effort, marked
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, scalar_literal
 
-__all__ = ["MODULE_LENGTH", "ModuleBuilder"]
+__all__ = ["MODULE_LENGTH", "ModuleBuilder", "ModuleStream"]
 
 MODULE_LENGTH = 5_000
 """Instructions that LLVM gets at once: about half a second of its time, which can be shared by processes.
@@ -51,47 +51,60 @@ class ModuleBuilder:
         )
         return Reg(f"@{name}", "ptr")
 
-    @property
-    def length(self) -> int:
-        """About how many instructions its functions have."""
-        return sum(function.length for function in self._functions.values())
-
     def text(self) -> str:
         """All of it as one module."""
-        return self._text(self._functions)
-
-    def texts(self, length: int = MODULE_LENGTH) -> tuple[str, ...]:
-        """The same as modules to be linked, each of at most `length` instructions or of one function.
-
-        All in one take the same effort. Functions must be known to each other's modules: none is internal.
-        """
-        return tuple(
-            marked(self._text(group), effort)
-            for effort in EFFORTS
-            for group in _groups({name: f for name, f in self._functions.items() if f.effort == effort}, length)
-        )
-
-    def _text(self, functions: Mapping[str, FunctionBuilder]) -> str:
-        declarations = dict(self._declarations)
-        for function in functions.values():
-            declarations.update(function.declarations)
-            for name in function.addresses:
-                if name in self._functions:
-                    declarations[name] = self._functions[name].declaration
-        needed = [line for name, line in declarations.items() if name not in functions]
-        constants = dict(item for function in functions.values() for item in function.constants.items())
-        lines = [*self._constants, *constants.values(), *(f.text() for f in functions.values()), *needed, ""]
-        return "\n".join(lines)
+        known = {name: function.declaration for name, function in self._functions.items()}
+        return _text(self._functions, known, self._constants, self._declarations)
 
 
-def _groups(functions: Mapping[str, FunctionBuilder], length: int) -> list[dict[str, FunctionBuilder]]:
-    """Functions in their order, in groups of so many instructions or of one function."""
-    groups: list[dict[str, FunctionBuilder]] = []
-    room = 0
-    for name, function in functions.items():
-        if function.length > room:
-            groups.append({})
-            room = length
-        groups[-1][name] = function
-        room -= function.length
-    return groups
+class ModuleStream:
+    """Functions that become modules to be linked: each goes to `write` as text when it is full.
+
+    A module has at most `length` instructions or one function; all in one take the same effort. Functions must be known
+    to each other's modules: none is internal.
+    """
+
+    def __init__(self, write: Callable[[str], None], length: int = MODULE_LENGTH) -> None:
+        self._write = write
+        self._limit = length
+        self._open: dict[Effort, dict[str, FunctionBuilder]] = {}
+        self._known: dict[str, str] = {}
+        self.length = 0
+
+    def add(self, functions: Sequence[FunctionBuilder]) -> None:
+        """Functions that may take the addresses of each other, and of all that were added before."""
+        for function in functions:
+            assert function.name not in self._known, f"function {function.name} is there already"
+            self._known[function.name] = function.declaration
+            self.length += function.length
+        for function in functions:
+            group = self._open.setdefault(function.effort, {})
+            if group and sum(other.length for other in group.values()) + function.length > self._limit:
+                self._hand_on(function.effort)
+            self._open[function.effort][function.name] = function
+
+    def close(self) -> None:
+        """Hands on what is not full."""
+        for effort in EFFORTS:
+            if self._open.get(effort):
+                self._hand_on(effort)
+
+    def _hand_on(self, effort: Effort) -> None:
+        functions, self._open[effort] = self._open[effort], {}
+        self._write(marked(_text(functions, self._known, (), {}), effort))
+
+
+def _text(
+    functions: Mapping[str, FunctionBuilder],
+    known: Mapping[str, str],
+    constants: Sequence[str],
+    declarations: Mapping[str, str],
+) -> str:
+    """A module of functions, which may take the addresses of those `known` by their declarations."""
+    declared = dict(declarations)
+    for function in functions.values():
+        declared.update(function.declarations)
+        declared.update((name, known[name]) for name in function.addresses if name in known)
+    needed = [line for name, line in declared.items() if name not in functions]
+    own = dict(item for function in functions.values() for item in function.constants.items())
+    return "\n".join([*constants, *own.values(), *(f.text() for f in functions.values()), *needed, ""])

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Generic
 
 from onnxc.compiler.jobs.job import Answer, AnyJob, Failed
@@ -59,7 +58,7 @@ def worker_environment(folder: str) -> dict[str, str]:
 
 
 class WorkerPool(Generic[AnyJob, Answer]):
-    """Processes that compile; the results of `run` do not depend on how many there are.
+    """Processes that compile; what they answer does not depend on how many there are.
 
     command: the program, which `answer_jobs`. environment: that of a process, given the folder for its files.
     """
@@ -74,7 +73,10 @@ class WorkerPool(Generic[AnyJob, Answer]):
         self._timeout_seconds = timeout_seconds
         self._environment = environment
         self._workers: list[_Worker] = []
+        self._free: list[_Worker] = []
+        # Of the lists; that of turns is held for as long as somebody gives jobs.
         self._lock = threading.Lock()
+        self._turns = threading.Lock()
 
     @property
     def process_ids(self) -> tuple[int, ...]:
@@ -82,54 +84,115 @@ class WorkerPool(Generic[AnyJob, Answer]):
         return tuple(worker.process.pid for worker in self._workers)
 
     def run(self, jobs: Sequence[AnyJob], count: int, progress: Progress | None = None) -> list[Answer | Failed]:
-        """The result of each job, by up to `count` processes; `progress` is told how many are done."""
-        with self._lock:
+        """The answer to each job, by up to `count` processes; `progress` is told how many are done."""
+        if not jobs:
+            return []
+        with self.stream(min(count, len(jobs))) as submit:
+            # Long ones first: one that starts last would leave the other processes idle.
+            order = sorted(range(len(jobs)), key=lambda ordinal: -len(jobs[ordinal].text))
+            answers = {ordinal: submit(jobs[ordinal]) for ordinal in order}
+            for done, _ in enumerate(as_completed(answers.values()), 1):
+                if progress is not None:
+                    progress(done)
+            return [answers[ordinal].result() for ordinal in range(len(jobs))]
+
+    @contextlib.contextmanager
+    def stream(self, count: int) -> Iterator[Callable[[AnyJob], "Future[Answer | Failed]"]]:
+        """Gives what takes jobs one after another, which up to `count` processes answer meanwhile.
+
+        Others who have jobs wait for its end. If that is an exception, as of a signal, the processes end: nobody wants
+        the answers of the jobs under way. Those raise DeviceError where the system gives no process.
+        """
+        with self._turns:
+            stopped = threading.Event()
+            threads = ThreadPoolExecutor(count, "onnxc-compile")
             try:
-                return _Run(self, jobs, count, progress).results()
+                yield lambda job: threads.submit(self._answer, job, stopped)
             except BaseException:
-                # Nobody waits for the answers of the jobs under way.
+                stopped.set()
+                self.close()
+                threads.shutdown(cancel_futures=True)
+                # What began meanwhile.
                 self.close()
                 raise
+            threads.shutdown()
 
     def close(self) -> None:
-        """Ends the processes, also those that another thread waits for."""
-        for worker in tuple(self._workers):
-            self.remove(worker)
-
-    def take(self, limit: int) -> "_Worker | None":
-        """A worker that is free, a new one if there are fewer than the limit."""
-        for worker in [worker for worker in self._workers if worker.process.poll() is not None and not worker.jobs]:
-            self.remove(worker)
-        free = next((worker for worker in self._workers if not worker.jobs), None)
-        if free is None and len(self._workers) < limit:
-            free = _Worker.start(self._command, self._timeout_seconds, self._environment)
-            self._workers.append(free)
-        return free
-
-    def remove(self, worker: "_Worker") -> None:
-        """Ends a worker."""
-        self._workers.remove(worker)
-        worker.stop()
+        """Ends the processes; those that another thread waits for are its to remove, when it hears of their end."""
+        with self._lock:
+            free, self._free = self._free, []
+            busy = [worker for worker in self._workers if worker not in free]
+        for worker in busy:
+            worker.kill()
+        for worker in free:
+            self._remove(worker)
 
     def forget(self) -> None:
         """After a fork: the processes are the parent's."""
         for worker in self._workers:
             worker.abandon()
-        self._workers = []
-        self._lock = threading.Lock()
+        self._workers, self._free = [], []
+        self._lock, self._turns = threading.Lock(), threading.Lock()
+
+    def _answer(self, job: AnyJob, stopped: threading.Event) -> Answer | Failed:
+        """A job whose process died is tried once more: the process may have died of something else."""
+        answer: Answer | Failed = Failed("nobody waits for it")
+        for _ in range(1 + _RETRIES):
+            worker = self._take()
+            # Whoever stops this ends all processes after saying so: this one too, or it is not given the job.
+            if stopped.is_set():
+                self._release(worker)
+                break
+            answer = worker.answer(job)
+            if not worker.has_ended:
+                self._release(worker)
+                break
+            self._remove(worker)
+            if worker.is_late:
+                break
+        return answer
+
+    def _take(self) -> "_Worker":
+        """A process without a job, a new one if there is none."""
+        while True:
+            with self._lock:
+                worker = self._free.pop() if self._free else None
+            if worker is None:
+                return self._started()
+            if worker.process.poll() is None:
+                return worker
+            self._remove(worker)
+
+    def _started(self) -> "_Worker":
+        worker = _Worker.start(self._command, self._timeout_seconds, self._environment)
+        with self._lock:
+            self._workers.append(worker)
+        return worker
+
+    def _release(self, worker: "_Worker") -> None:
+        with self._lock:
+            self._free.append(worker)
+
+    def _remove(self, worker: "_Worker") -> None:
+        """Ends a process, unless another thread has."""
+        with self._lock:
+            if worker not in self._workers:
+                return
+            self._workers.remove(worker)
+        worker.stop()
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A process; `jobs` holds the number of the job it has, if any."""
+    """A process. is_late: whether its job took too long; has_ended: whether it is of no use any more."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
     folder: str
     log: int
     timeout_seconds: float
-    jobs: list[int]
-    deadline: float = 0.0
+    is_late: bool = False
+    has_ended: bool = False
 
     @classmethod
     def start(
@@ -157,17 +220,24 @@ class _Worker:
             raise DeviceError(message, code="no-compile-process") from problem
         finally:
             theirs.close()
-        return cls(process, ours, folder, log, timeout_seconds, [])
+        return cls(process, ours, folder, log, timeout_seconds)
 
-    def send(self, ordinal: int, job: object) -> None:
-        """Gives the process a job."""
-        self.jobs = [ordinal]
-        self.deadline = time.monotonic() + self.timeout_seconds
+    def answer(self, job: object) -> Answer | Failed:
+        """What the process answers, or how it has ended."""
         try:
-            self.connection.send(job)
-        except OSError:
-            # It is dead, which its connection tells as well.
-            return
+            # That it is dead the answer tells.
+            with contextlib.suppress(OSError):
+                self.connection.send(job)
+            if not self.connection.poll(self.timeout_seconds):
+                self.is_late = self.has_ended = True
+                return Failed(f"compiling took more than {self.timeout_seconds:g} s{self.printed()}")
+            answer: Answer | Failed = self.connection.recv()
+        except (EOFError, OSError):
+            self.has_ended = True
+            status = self.process.wait()
+            died = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            return Failed(f"the process that compiles it {died}{self.printed()}")
+        return Failed(answer.reason + self.printed()) if isinstance(answer, Failed) else answer
 
     def printed(self) -> str:
         """The end of what the process has printed about its job."""
@@ -177,96 +247,22 @@ class _Worker:
 
     def stop(self) -> None:
         """Ends the process, with the assembler it may have started, and removes its files."""
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+        self.kill()
         self.process.wait()
         self.abandon()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Ends the process; whoever waits for its answer hears of it."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def abandon(self) -> None:
         """Lets go of the process."""
         self.process.returncode = self.process.returncode or 0
         self.connection.close()
         os.close(self.log)
-
-
-class _Run(Generic[AnyJob, Answer]):
-    """One call of `WorkerPool.run`."""
-
-    def __init__(
-        self, pool: WorkerPool[AnyJob, Answer], jobs: Sequence[AnyJob], count: int, progress: Progress | None
-    ) -> None:
-        self.pool, self.jobs, self.progress = pool, jobs, progress
-        self.count = max(1, min(count, len(jobs)))
-        self.answers: dict[int, Answer | Failed] = {}
-        self.deaths = [0] * len(jobs)
-        # Long ones first: one that starts last would leave the other processes idle.
-        self.waiting = deque(sorted(range(len(jobs)), key=lambda ordinal: -len(jobs[ordinal].text)))
-        self.busy: list[_Worker] = []
-
-    def results(self) -> list[Answer | Failed]:
-        while len(self.answers) < len(self.jobs):
-            self._give_jobs()
-            self._collect()
-        return [self.answers[ordinal] for ordinal in range(len(self.jobs))]
-
-    def _give_jobs(self) -> None:
-        while self.waiting and len(self.busy) < self.count:
-            worker = self.pool.take(self.count)
-            if worker is None:
-                return
-            ordinal = self.waiting.popleft()
-            self.busy.append(worker)
-            worker.send(ordinal, self.jobs[ordinal])
-
-    def _collect(self) -> None:
-        """Takes answers, and notices who is dead or late."""
-        seconds = min(worker.deadline for worker in self.busy) - time.monotonic()
-        ready = wait([worker.connection for worker in self.busy], max(0.0, seconds))
-        now = time.monotonic()
-        for worker in tuple(self.busy):
-            if worker.connection in ready:
-                self._receive(worker)
-            elif now >= worker.deadline:
-                reason = f"compiling took more than {worker.timeout_seconds:g} s{worker.printed()}"
-                self._end(worker, Failed(reason))
-
-    def _receive(self, worker: _Worker) -> None:
-        try:
-            answer = worker.connection.recv()
-        except (EOFError, OSError):
-            self._bury(worker)
-            return
-        if isinstance(answer, Failed):
-            answer = Failed(answer.reason + worker.printed())
-        self._finish(worker, answer)
-
-    def _bury(self, worker: _Worker) -> None:
-        """A job whose process died is tried once more: the process may have died of something else."""
-        (ordinal,) = worker.jobs
-        status = worker.process.wait()
-        died = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-        reason = Failed(f"the process that compiles it {died}{worker.printed()}")
-        self.deaths[ordinal] += 1
-        if self.deaths[ordinal] > _RETRIES:
-            self._end(worker, reason)
-            return
-        self.busy.remove(worker)
-        self.pool.remove(worker)
-        self.waiting.appendleft(ordinal)
-
-    def _end(self, worker: _Worker, answer: Failed) -> None:
-        self._finish(worker, answer)
-        self.pool.remove(worker)
-
-    def _finish(self, worker: _Worker, answer: Answer | Failed) -> None:
-        (ordinal,) = worker.jobs
-        worker.jobs = []
-        self.busy.remove(worker)
-        self.answers[ordinal] = answer
-        if self.progress is not None:
-            self.progress(len(self.answers))
 
 
 def keep_while_running(pool: WorkerPool[AnyJob, Answer]) -> WorkerPool[AnyJob, Answer]:

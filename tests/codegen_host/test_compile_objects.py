@@ -1,13 +1,17 @@
 """Objects of modules: the same bytes from every process and from the cache, each module compiled at most once."""
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onnxc.compiler.codegen_host import compile_objects as module
-from onnxc.compiler.codegen_host.compile_objects import compile_objects, object_key
+from onnxc.compiler.codegen_host.compile_objects import ObjectJob, compile_objects, object_key, object_stream
 from onnxc.compiler.codegen_host.machine import compile_object
+from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.jobs.worker_pool import WorkerPool
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_host.native import HOST
@@ -56,11 +60,43 @@ def test_processes_compile_the_same(monkeypatch: pytest.MonkeyPatch, compiled_he
 def test_what_processes_do_not_give_is_compiled_here(
     monkeypatch: pytest.MonkeyPatch, compiled_here: list[str], command: tuple[str, ...]
 ) -> None:
+    pool = WorkerPool[ObjectJob, bytes](command, 20.0)
     monkeypatch.setattr(module, "LEAST_CHARACTERS", 1)
     monkeypatch.setattr(module, "default_count", lambda: 2)
-    monkeypatch.setattr(module, "_pool", WorkerPool(command, 20.0))
-    assert compile_objects(TEXTS, HOST, None) == tuple(compile_object(text, HOST) for text in TEXTS)
-    assert compiled_here == list(TEXTS)
+    monkeypatch.setattr(module, "_pool", pool)
+    try:
+        assert compile_objects(TEXTS, HOST, None) == tuple(compile_object(text, HOST) for text in TEXTS)
+    finally:
+        pool.close()
+    assert sorted(compiled_here) == sorted(TEXTS)
+
+
+def test_modules_are_compiled_while_others_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    @contextmanager
+    def stream(count: int) -> Iterator[Callable[[ObjectJob], Future[bytes | Failed]]]:
+        assert count == 2
+
+        def submit(job: ObjectJob) -> Future[bytes | Failed]:
+            given.append(job.text)
+            answer: Future[bytes | Failed] = Future()
+            answer.set_result(job.text.encode())
+            return answer
+
+        yield submit
+
+    monkeypatch.setattr(module, "LEAST_CHARACTERS", len(TEXTS[0]) + len(TEXTS[1]))
+    monkeypatch.setattr(module, "default_count", lambda: 2)
+    monkeypatch.setattr(module._pool, "stream", stream)
+    told: list[tuple[int, int]] = []
+    with object_stream(HOST, None, lambda done, total: told.append((done, total))) as objects:
+        for text, count in zip((TEXTS[0], TEXTS[0], TEXTS[1], TEXTS[2]), (0, 0, 2, 3), strict=True):
+            objects.add(text)
+            assert given == list(TEXTS[:count])
+        texts = (TEXTS[0], TEXTS[0], TEXTS[1], TEXTS[2])
+        assert objects.objects() == tuple(text.encode() for text in texts)
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_all_that_an_object_is_compiled_from_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from onnxc.compiler.codegen_host.effort import EFFORTS, Effort, effort_of, marked
 from onnxc.compiler.codegen_host.image import support_object
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
-from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
+from onnxc.compiler.codegen_host.llvm_module import ModuleStream
 from onnxc.compiler.codegen_host.machine import assembly, compile_object
 from onnxc.compiler.target import parse_target
 from tests.codegen_host.native import module, write
@@ -103,15 +103,48 @@ def test_a_module_says_which_effort_it_asks_for() -> None:
 
 
 def test_functions_are_in_modules_with_others_of_their_effort() -> None:
-    builder = ModuleBuilder()
+    texts: list[str] = []
+    stream = ModuleStream(texts.append)
     efforts: tuple[Effort, ...] = ("plain", "most", "plain", "least", "most")
     for ordinal, effort in enumerate(efforts):
         f = write(f"f{ordinal}", [], lambda f: None)
         f.effort = effort
-        builder.add(f)
-    texts = builder.texts()
+        stream.add([f])
+    assert texts == []
+    stream.close()
     assert list(map(effort_of, texts)) == ["most", "plain", "least"]
     assert [re.findall(r"@(f\d)\(", text) for text in texts] == [["f1", "f4"], ["f0", "f2"], ["f3"]]
+
+
+def test_a_module_is_handed_on_when_it_is_full() -> None:
+    texts: list[str] = []
+    functions = [write(f"f{ordinal}", [], lambda f: None) for ordinal in range(5)]
+    length = functions[0].length
+    assert length > 0
+    stream = ModuleStream(texts.append, 2 * length)
+    for count, function in enumerate(functions, 1):
+        stream.add([function])
+        assert len(texts) == (count - 1) // 2
+    stream.close()
+    assert [re.findall(r"define .*@(f\d)\(", text) for text in texts] == [["f0", "f1"], ["f2", "f3"], ["f4"]]
+    assert stream.length == 5 * length
+
+
+def test_a_function_longer_than_a_module_has_one_of_its_own() -> None:
+    texts: list[str] = []
+    stream = ModuleStream(texts.append, 0)
+    stream.add([write("f0", [], lambda f: None), write("f1", [], lambda f: None)])
+    stream.close()
+    assert [re.findall(r"@(f\d)\(", text) for text in texts] == [["f0"], ["f1"]]
+
+
+def test_functions_added_together_may_take_addresses_of_each_other() -> None:
+    texts: list[str] = []
+    stream = ModuleStream(texts.append, 0)
+    stream.add([write("f0", [], lambda f: f.store(f.symbol("f1"), f.alloca("ptr"))), write("f1", [], lambda f: None)])
+    stream.close()
+    assert re.findall(r"declare .*@(f\d)\(", texts[0]) == ["f1"]
+    assert all(compile_object(text, parse_target("cpu:x86-64-v3")) for text in texts)
 
 
 def test_text_that_does_not_parse_is_our_defect() -> None:

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,37 @@ def test_settings_of_the_user_do_not_reach_the_workers(tmp_path: Path, monkeypat
     }
     assert environment["KEPT"] == "1"
     assert "PYTHONWARNINGS" not in environment
+
+
+def test_jobs_are_answered_while_more_come(pool: KernelPool, tmp_path: Path) -> None:
+    with pool.stream(2) as submit:
+        first = submit(job("x"))
+        process = process_of(first.result())
+        second = submit(job("die"))
+        assert second.result() == Failed("the process that compiles it ended with status 3\nthe last words")
+        assert process_of(submit(job(f"die-once {tmp_path / 'died'}")).result()) != process
+        assert len(pool.process_ids) <= 2
+
+
+def test_a_stream_that_is_interrupted_leaves_no_process_and_no_thread(pool: KernelPool) -> None:
+    threads = threading.active_count()
+    answers: list[Future[Compiled | Failed]] = []
+
+    def interrupted() -> None:
+        with pool.stream(2) as submit:
+            answers.extend(submit(job("sleep 60")) for _ in range(5))
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert pool.process_ids == ()
+    assert threading.active_count() == threads
+    assert all(answer.cancelled() or isinstance(answer.result(), Failed) for answer in answers)
+    assert isinstance(pool.run([job("x")], 1)[0], Compiled)
+
+
+def test_a_stream_without_jobs_has_no_processes(pool: KernelPool) -> None:
+    with pool.stream(2):
+        assert pool.process_ids == ()
+    assert pool.process_ids == ()
