@@ -371,7 +371,10 @@ LIMITS: Rows = {
         "graphs, calls, types or messages are nested too deeply",
         "limits, nesting_depth, type_depth; protobuf",
     ),
-    "size-too-complex": ("a size is computed from others in too long a formula", "compiler/ir/dims.py"),
+    "size-too-complex": (
+        "a size is computed from others in too long a formula or many times over",
+        "compiler/ir/dims.py",
+    ),
     "sparse-tensor-too-large": ("a sparse tensor made dense is too large", "limits, dense_bytes"),
     "tensor-rank": ("a stored tensor has too many axes", "limits, tensor_rank; NumPy"),
     "too-many-axes": ("a tensor has too many axes", "limits, tensor_rank; NumPy"),

@@ -37,9 +37,13 @@ The arena of a model whose sizes all come from data has 2200. Five steps of Div,
 9 s to compile; six, with 23 000, took 53 s.
 """
 
+LARGEST_FACTOR_BITS = 256
+"""Of the number before a symbol. No tensor has 2**63 elements, yet with 0 for the symbol such a size is legal; what
+estimates times with it wants a float, which ends at 2**1024."""
+
 
 class SizeTooComplex(UnsupportedError):
-    """A size would be longer than LARGEST_SIZE."""
+    """A size would be longer than LARGEST_SIZE, or one of its factors than LARGEST_FACTOR_BITS."""
 
 
 @record(eq=False)
@@ -103,6 +107,7 @@ class Size:
         length = sum(1 if isinstance(atom, str) else atom.length for atom in atoms)
         object.__setattr__(self, "length", length)
         _expect_short(length)
+        _expect_small(max(abs(factor) for _, factor in self.terms))
 
     @staticmethod
     def symbol(name: str) -> "Size":
@@ -194,6 +199,13 @@ def _size(terms: tuple[tuple[Monomial, int], ...]) -> Size:
 def _expect_short(length: int) -> None:
     if length > LARGEST_SIZE:
         message = f"a size is computed from others with {length} symbols and functions; at most {LARGEST_SIZE} are"
+        raise SizeTooComplex(f"{message} supported", code="size-too-complex")
+
+
+def _expect_small(factor: int) -> None:
+    bits = factor.bit_length()
+    if bits > LARGEST_FACTOR_BITS:
+        message = f"a size is computed from others with a factor of {bits} bits; at most {LARGEST_FACTOR_BITS} are"
         raise SizeTooComplex(f"{message} supported", code="size-too-complex")
 
 

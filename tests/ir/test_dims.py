@@ -461,3 +461,11 @@ def test_a_product_of_very_many_terms_is_refused_before_it_is_made() -> None:
     sums = [Size.symbol(f"a{k}") + Size.symbol(f"b{k}") for k in range(16)]
     with pytest.raises(SizeTooComplex, match="at most 20000"):
         product(sums)
+
+
+def test_a_multiple_that_no_float_could_hold_is_refused() -> None:
+    largest = N * (2**256 - 1)
+    assert evaluate(largest, {"N": 0}) == 0
+    for grow in (lambda: largest + N, lambda: largest * 2, lambda: -largest - N, lambda: N * 2**200 * N * 2**56):
+        with pytest.raises(SizeTooComplex, match="a factor of 257 bits; at most 256 are supported"):
+            grow()

@@ -213,6 +213,29 @@ def test_a_size_that_is_too_complex_names_its_node() -> None:
     assert str(caught.value).endswith('\n  --> graph "main", node 5 "flat" (ai.onnx.Flatten-13)')
 
 
+def doubled(size: int | str, count: int) -> onnx.ModelProto:
+    """A value of one axis joined with itself, again and again."""
+    names = [*(f"x{k}" for k in range(count)), "y"]
+    nodes = [helper.make_node("Concat", [before, before], [name], axis=0) for before, name in pairwise(names)]
+    return model(nodes, {"x0": [size]})
+
+
+@pytest.mark.parametrize(("size", "code", "node"), [("N", "size-too-complex", 255), (1, "impossible-size", 62)])
+def test_a_value_doubled_without_end_names_the_node_that_is_too_large(size: int | str, code: str, node: int) -> None:
+    with pytest.raises(onnxc.OnnxcError) as caught:
+        onnxc.compile(doubled(size, 1100))
+    assert caught.value.code == code
+    assert f"node {node} " in str(caught.value)
+
+
+def test_what_can_only_be_empty_is_compiled() -> None:
+    compiled = onnxc.compile(doubled("N", 70))
+    assert compiled(np.zeros(0, np.float32)).shape == (0,)
+    with pytest.raises(onnxc.OnnxcError, match=str(2**70)) as caught:
+        compiled(np.zeros(1, np.float32))
+    assert caught.value.code == "out-of-memory"
+
+
 @pytest.mark.parametrize("limit", ["lowered_ops", "code_instructions"])
 def test_work_beyond_a_limit_names_the_node_of_the_most(limit: str) -> None:
     nodes = [
