@@ -38,6 +38,10 @@ FILES: Rows = {
 }
 
 HEADER: Rows = {
+    "assumed-channel-blocks": (
+        "a warning: how many channels are in a block of filters is not in the model, and assumed",
+        "ONNX Runtime com.microsoft.nchwc",
+    ),
     "deprecated-operator": (
         "a warning: an operator is used in an opset that deprecates it",
         "ONNX, deprecated operators",
@@ -546,6 +550,7 @@ OPERANDS: Rows = {
     "causal-conv-state": ("past_state is not the last k - 1 inputs of each channel", "ONNX CausalConvWithState"),
     "bias-shape": ("a bias or addend has another shape than what it is added to", "ONNX Runtime, BiasGelu and others"),
     "causal-conv-weight": ("the weight is not one kernel for each channel", "ONNX CausalConvWithState"),
+    "channel-blocks": ("filters or channels do not fill blocks", "ONNX Runtime com.microsoft.nchwc"),
     "crop-shape": ("there is not one size for each axis that is cropped or padded", "ONNX CenterCropPad, shape"),
     "deform-mask": ("the mask has not one value for each tap and place", "ONNX DeformConv, mask"),
     "deform-offset": ("the offsets are not a coordinate for each tap and place", "ONNX DeformConv, offset"),

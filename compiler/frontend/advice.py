@@ -2,15 +2,11 @@
 
 from functools import cache
 
-from onnxc.compiler.frontend.operator_domains import MICROSOFT, NCHWC
+from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.schemas import all_schemas, is_standard
 
 _GENERAL = "no lowering of this operator version"
 _SAVE = "let ONNX Runtime save the model with its optimisation level ORT_ENABLE_BASIC, which writes standard operators"
-_BLOCKS = (
-    "its weights lie in blocks of 8 or 16 channels, which depends on the processor that saved the model and is not in "
-    "it; let ONNX Runtime save the model with its optimisation level ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL"
-)
 _QDQ = "quantise the model in the format QDQ, whose operators are the standard's"
 _TRAINING = "it belongs to training; export the model for inference"
 _TEXTS = "it works on texts; do it before the model is called"
@@ -56,8 +52,6 @@ _OTHERS = "give the model a function of its name that is made of standard operat
 
 def advice(domain: str, operator: str) -> str:
     """Why the operator cannot be compiled, and what to do about it where that is known."""
-    if domain == NCHWC:
-        return f"{_GENERAL}; {_BLOCKS}"
     if is_standard(domain):
         return _GENERAL
     if domain != MICROSOFT:

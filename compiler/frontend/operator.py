@@ -80,7 +80,7 @@ class Node:
 
     `key` stands for this lowering of the node. `may_split`: whether it may ask for the cases of a condition. `assumed`:
     what its condition is in the case at hand. `random_state`: what its draws depend on, None where they are the same in
-    every call. `warnings` collects what is wrong and does not matter.
+    every call. `channels_in_block`: of filters in blocks. `warnings` collects what is wrong and does not matter.
     """
 
     graph_node: GraphNode
@@ -90,6 +90,7 @@ class Node:
     may_split: bool
     assumed: bool | None
     random_state: RandomState | None = None
+    channels_in_block: Int = 0
     warnings: list[Diagnostic] = field(default_factory=list)
 
     @property

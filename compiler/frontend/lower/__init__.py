@@ -19,6 +19,7 @@ from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import Attempt, LoweredType, RenewedSizes
+from onnxc.compiler.frontend.lower.channel_blocks import channel_blocks
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.nodes import without_lowering
@@ -107,12 +108,14 @@ def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> Gra
 
 
 def _session(graph: Graph, *, types_all: bool) -> Session:
-    return Session(LEAST_WORK + WORK_PER_NODE * sum(1 for _ in all_nodes(graph)), types_all, goes_on=types_all)
+    work = LEAST_WORK + WORK_PER_NODE * sum(1 for _ in all_nodes(graph))
+    return Session(work, channel_blocks(graph), types_all, goes_on=types_all)
 
 
 def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Lowered:
     attempt = Attempt()
     module = _lower_main(graph, options, session, attempt)
+    attempt.warnings += session.channel_blocks.warnings
     if options.strict:
         attempt.findings += (replace(finding, severity="error") for finding in attempt.warnings)
     if session.before is not None:

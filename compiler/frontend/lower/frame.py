@@ -9,6 +9,7 @@ from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import Graph, GraphNode
 from onnxc.compiler.frontend.lower.attempt import Attempt, LoweredType
+from onnxc.compiler.frontend.lower.channel_blocks import ChannelBlocks
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.building.random_state import RandomState
@@ -51,15 +52,17 @@ class Assumptions:
 class Session:
     """What all attempts of one lowering share.
 
-    types_all: whether graphs that never run are typed too. walked: the paths of the graphs lowered so far. work_left:
-    how much may still be done to find out which cases there are. computations: by the path of a graph. shardings: of
-    the device configuration that the module is for, if any. record: where the lowering of the graph as declared is
-    noted. before: what was noted, where options override sizes. goes_on: behind nodes that cannot be lowered, for types
-    alone. floats: the element type of all floats, where it is chosen. bound: the symbols of the inputs. given_up: nodes
-    whose cases are not told apart, as none can be or there were too many.
+    channel_blocks: those of the graph that is lowered. types_all: whether graphs that never run are typed too.
+    walked: the paths of the graphs lowered so far. work_left: how much may still be done to find out which cases
+    there are. computations: by the path of a graph. shardings: of the device configuration that the module is for, if
+    any. record: where the lowering of the graph as declared is noted. before: what was noted, where options override
+    sizes. goes_on: behind nodes that cannot be lowered, for types alone. floats: the element type of all floats,
+    where it is chosen. bound: the symbols of the inputs. given_up: nodes whose cases are not told apart, as none can
+    be or there were too many.
     """
 
     work_left: int
+    channel_blocks: ChannelBlocks
     types_all: bool = False
     shardings: NodeShardings | None = None
     walked: set[str] = field(default_factory=set)

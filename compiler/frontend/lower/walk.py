@@ -63,7 +63,8 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
     if given is None:
         return (None,) * len(node.outputs)
     assumed = frame.assumptions.conditions.get(key)
-    shown = Node(node, given, subgraphs, key, may_split_by_condition(frame), assumed, frame.random_state)
+    may_split, block = may_split_by_condition(frame), frame.session.channel_blocks.size
+    shown = Node(node, given, subgraphs, key, may_split, assumed, frame.random_state, block)
     made = call_operator(shown, frame)
     if frame.attempt.is_trial:
         frame.session.work_left -= 1 + len(frame.ir.ops) - ops_before

@@ -22,13 +22,23 @@ def _hard_sigmoid(ir: Builder, x: Value, parameters: Sequence[float]) -> Value:
     return ir.clamp(ir.add(ir.mul(x, parameters[0]), parameters[1]), 0, 1)
 
 
+def _hard_swish(ir: Builder, x: Value, _parameters: Sequence[float]) -> Value:
+    return ir.mul(x, _hard_sigmoid(ir, x, (1 / 6, 0.5)))
+
+
+def _selu(ir: Builder, x: Value, parameters: Sequence[float]) -> Value:
+    return ir.mul(_elu(ir, x, parameters), parameters[1])
+
+
 # activation: how many parameters it takes, formula
 _ROWS: dict[str, tuple[int, Formula]] = {
     "Clip": (2, lambda ir, x, parameters: ir.clamp(x, parameters[0], parameters[1])),
     "Elu": (1, _elu),
     "HardSigmoid": (2, _hard_sigmoid),
+    "HardSwish": (0, _hard_swish),
     "LeakyRelu": (1, _leaky_relu),
     "Relu": (0, lambda ir, x, parameters: ir.relu(x)),
+    "Selu": (2, _selu),
     "Sigmoid": (0, lambda ir, x, parameters: ir.sigmoid(x)),
     "Softplus": (0, lambda ir, x, parameters: softplus(x, ir)),
     "Softsign": (0, lambda ir, x, parameters: ir.div(x, ir.add(ir.abs(x), 1))),

@@ -116,6 +116,7 @@ ACTIVATIONS = {
     "LeakyRelu": {"activation_alpha": 0.25},
     "HardSigmoid": {"activation_alpha": 0.3, "activation_beta": 0.4},
     "Elu": {"activation_alpha": 0.7},
+    "Selu": {"activation_alpha": 1.7, "activation_gamma": 1.1},
     "Softplus": {},
     "Softsign": {},
     "ThresholdedRelu": {"activation_alpha": 0.5},

@@ -39,12 +39,6 @@ def test_advice_fits_the_operator(operator: str, words: str) -> None:
     assert advice("", operator) == "no lowering of this operator version"
 
 
-def test_weights_in_blocks_of_unknown_size_are_refused_with_advice() -> None:
-    inputs = {"x": normal(1, 16, 4, 4), "w": normal(16, 16, 1, 1)}
-    with pytest.raises(onnxc.UnsupportedError, match="ORT_ENABLE_EXTENDED"):
-        run_ours(make_model("Conv", inputs, domain="com.microsoft.nchwc"), inputs)
-
-
 def test_arity_and_attributes_are_those_of_the_schema() -> None:
     with pytest.raises(onnxc.ModelError, match="input-count"):
         run_ours(make_model("BiasGelu", {"a": normal(3)}), {})
