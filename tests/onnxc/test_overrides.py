@@ -47,6 +47,11 @@ MADE_FOR_ONE = {
       b = Reshape (a, s)  y = Gather (b, i) }""",
     "a mask by pairs of indices": """m (float[1, 3] x) => (float[1, 3] y)
       <int64[1, 3, 2] i = {0, 2, 0, 1, 0, 0}> { y = GatherND (x, i) }""",
+    "rows that indices of a batch pick from": """m (float[1, 4] x) => (float[1, 1] y)
+      <float[1, 4] d = {1, 2, 3, 4}> { i = ArgMax <axis = 1> (x)  y = GatherElements <axis = 1> (d, i) }""",
+    "the first of rows that indices of a batch pick from": """m (float[1, 4] x) => (float[1, 1] y)
+      <float[3, 4] d = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+      i = ArgMax <axis = 1> (x)  y = GatherElements <axis = 1> (d, i) }""",
     "a first state": """m (float[2, 1, 2] x, float[1, 3, 2] w, float[1, 3, 1] r) => (float[1, 1, 1] y)
       <float[1, 1, 1] h = {0.5}> { a, y = GRU <hidden_size = 1> (x, w, r, , , h) }""",
     "one part": """m (float[1, 4] x) => (float[1, 4] y) <int64[1] s = {1}> { y = Split <axis = 0> (x, s) }""",

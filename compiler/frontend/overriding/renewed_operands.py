@@ -184,15 +184,23 @@ def _resize(at: Renewal) -> Operands:
 
 
 def _gather_elements(at: Renewal) -> Operands:
-    """data, indices: the indices are the same for all along axes that were of size 1."""
+    """data, indices: where one has come to hold a batch, the other is the same for each of it.
+
+    Of data that was there before the batch, indices of one along an axis took the first element.
+    """
     axis, shapes, indices = at.axis(0), at.shapes(0), at.shapes(1)
     if shapes is None or indices is None or len(shapes[0]) != len(indices[0]):
         return at.operands
     if batch_along(at, 0, axis) is not None:
         at.refuse(f"GatherElements takes elements of axis {axis}, which now holds a batch")
-    return at.repeated(
-        1, {other: shapes[1][other] for other in at.changed(0) if other != axis and shapes[0][other] == 1}
-    )
+    of_data = [other for other in at.changed(0) if other != axis]
+    operands = at.repeated(1, {other: shapes[1][other] for other in of_data if shapes[0][other] == 1})
+    data, of_indices = operands[0], [other for other in at.changed(1) if other not in (axis, *of_data)]
+    assert data is not None, at.node
+    grown = {other: indices[1][other] for other in of_indices if indices[0][other] == 1}
+    for other in grown:
+        data = at.ir.slice_axis(data, other, 0, 1)
+    return replace(at, operands=(data, *operands[1:])).repeated(0, grown)
 
 
 def _elementwise(at: Renewal) -> Operands:
