@@ -267,6 +267,17 @@ def test_rotary_embedding(interleaved: int, width: int, packed: bool, by_positio
     assert_close(actual, expected.transpose(0, 2, 1, 3).reshape(2, 4, 24) if packed else expected, terms=8)
 
 
+@pytest.mark.parametrize("by_position", [False, True])
+def test_angles_of_a_batch_of_one_are_for_all(by_position: bool) -> None:
+    x, cos, sin = floats(3, 2, 4, 6), floats(1, 4, 3), floats(1, 4, 3)
+    wide = {"x": x, "cos": np.repeat(cos, 3, 0), "sin": np.repeat(sin, 3, 0)}
+    one: dict[str, np.ndarray | None] = {"x": x, "cos": cos, "sin": sin}
+    if by_position:
+        one = {"x": x, "cos": cos[0], "sin": sin[0], "positions": np.arange(4)[None]}
+    (expected,), (actual,) = (run_operator("RotaryEmbedding", operands, opset=23) for operands in (wide, one))
+    assert_same(actual, expected)
+
+
 @pytest.mark.parametrize(
     ("x", "cache", "attributes", "code"),
     [((1, 2, 3, 6), (1, 3, 2), {}, "rotary-width"), ((1, 2, 3, 5), (1, 3, 2), {}, "rotary-width"),

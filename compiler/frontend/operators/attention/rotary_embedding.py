@@ -12,7 +12,8 @@ RULE = "ONNX RotaryEmbedding"
 def rotary_embedding(node: Node, ir: Builder) -> Value:
     """X: T[B, H, S, D] or T[B, S, H * D], caches: T[B, S, R/2], or T[P, R/2] with position_ids: i64[B, S]  ->  as X
 
-    The first R = `rotary_embedding_dim` (or D) features of each head are turned.
+    The first R = `rotary_embedding_dim` (or D) features of each head are turned. Caches or positions of a batch of 1
+    are for each element of a larger one, as PyTorch's exporter writes them, though the standard does not say so.
     Source: https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
     """
     x = node.input("X")
@@ -64,7 +65,9 @@ def _angles(name: str, part: Value, node: Node, ir: Builder) -> Value:
         node.fail("rotary-cache", f"{name} has {cache.rank} axes, not 3", rule=f"{RULE}, input {name}")
     batch, _, length, width = part.shape
     half = ir.require_equal(cache.shape[2], floordiv(width, 2), f"{name} does not have half the width", "rotary-width")
-    batch = ir.require_equal(cache.shape[0], batch, f"the batches of {name} and X differ", "rotary-cache")
     length = ir.require_equal(cache.shape[1], length, f"the lengths of {name} and X differ", "rotary-cache")
-    cache = ir.with_shape(cache, (batch, length, half))
+    if cache.shape[0] != 1:
+        batch = ir.require_equal(cache.shape[0], batch, f"the batches of {name} and X differ", "rotary-cache")
+        cache = ir.with_shape(cache, (batch, length, half))
+    cache = ir.broadcast_to(ir.with_shape(cache, (cache.shape[0], length, half)), (batch, length, half))
     return ir.broadcast(cache, (0, 2, 3), (*part.shape[:3], half))
