@@ -120,7 +120,8 @@ def compile(
     limits: how far a model may go that may be hostile, by the names of compiler/limits.py: {"nesting_depth": 20}.
     strict: a shape that the model declares otherwise than it is becomes a ModelError. Else there is a ModelWarning, and
     the value has the shape that its node gives. So it is with what `repair` mends, as nodes out of order: compiled as
-    it is meant, with a ModelWarning, or refused.
+    it is meant, with a ModelWarning, or refused; and with choices that an operator has in another version, which ONNX
+    Runtime takes, as Pad's mode "wrap" before opset 19.
     operators: those of the caller's own that the model may use, as `custom_operator` makes them, beside those that are
     registered (docs/custom_operators.md).
     allow_links: whether links in the model's folder are followed to its external data, as a cache of models has them;

@@ -217,12 +217,20 @@ class Node:
         value = self._attribute(name)
         return value if isinstance(value, str) else self._wrong(name, "a string")
 
-    def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
-        """A text attribute that must be one of `options`."""
+    def choice(
+        self, name: str, options: Sequence[str], default: str | None = None, elsewhere: Sequence[str] = ()
+    ) -> str:
+        """A text attribute that must be one of `options`; with a warning, one that the operator has `elsewhere`.
+
+        elsewhere: what it takes in other versions. ONNX Runtime takes it in this one too.
+        """
         value = self.string(name, default)
         if value not in options:
             message = f"{name} is {value!r}, not one of {', '.join(options)}"
-            self.fail("attribute-value", message, rule=f"ONNX {self.operator}, attribute {name}")
+            rule = f"ONNX {self.operator}, attribute {name}"
+            if value not in elsewhere:
+                self.fail("attribute-value", message, rule=rule)
+            self.warn("attribute-value", f"{message}; it is in another version, and means the same here", rule)
         return value
 
     def _list(self, name: str) -> tuple[object, ...]:

@@ -102,7 +102,8 @@ def _given(name: str, node: Node) -> Value | None:
 
 
 def _sampling(node: Node) -> Sampling:
-    transform = node.choice("coordinate_transformation_mode", TRANSFORMS + MORE_TRANSFORMS.get(node.since, ()))
+    transforms, elsewhere = TRANSFORMS + MORE_TRANSFORMS.get(node.since, ()), sum(MORE_TRANSFORMS.values(), ())
+    transform = node.choice("coordinate_transformation_mode", transforms, elsewhere=elsewhere)
     mode, antialias = node.choice("mode", ("nearest", "linear", "cubic")), node.flag("antialias", False)
     if antialias and mode == "nearest":
         node.fail("resize-antialias", "mode nearest has no antialias", rule="ONNX Resize, attribute antialias")

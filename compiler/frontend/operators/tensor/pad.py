@@ -97,7 +97,8 @@ def _crop_and_pad(
         _for_each_axis(lengths[count * part : count * (part + 1)], axes, data.rank) for part in range(4)
     )
     data = _crop(data, cut_low, cut_high, node, ir)
-    mode = node.choice("mode", ("constant", *_SOURCES) if node.since >= WRAP_SINCE else ("constant", "reflect", "edge"))
+    modes = [mode for mode in ("constant", *_SOURCES) if mode != "wrap" or node.since >= WRAP_SINCE]
+    mode = node.choice("mode", modes, elsewhere=("wrap",))
     if mode == "constant":
         return ir.pad(data, low, high, fill)
     for axis in range(data.rank):

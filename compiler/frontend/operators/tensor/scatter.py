@@ -24,7 +24,7 @@ REDUCTIONS = {"none": ("set", 1), "add": ("add", 16), "mul": ("mul", 16), "max":
 
 def _kind(node: Node) -> str:
     names = [name for name, (_, since) in REDUCTIONS.items() if node.since >= since]
-    return REDUCTIONS[node.choice("reduction", names, "none")][0]
+    return REDUCTIONS[node.choice("reduction", names, "none", elsewhere=tuple(REDUCTIONS))][0]
 
 
 @operator("Scatter", since=(9, 11))
