@@ -5,18 +5,18 @@ they fit both, ONNX Runtime's choice for this processor is assumed, with a warni
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from onnxc.compiler.diagnostics import Diagnostic, warning
 from onnxc.compiler.frontend.graph import Graph, GraphNode, all_nodes
 from onnxc.compiler.frontend.operator_domains import NCHWC
 from onnxc.runtime.cpu import host_architecture, host_features
+from onnxc.runtime.records import record
 
 SIZES = (8, 16)
 """ONNX Runtime has blocks of 16 channels for AVX-512 and on arm, and of 8 on other x86-64 processors."""
 
 
-@dataclass(frozen=True)
+@record
 class ChannelBlocks:
     """The size of the blocks of a model, and the warning where it is assumed."""
 

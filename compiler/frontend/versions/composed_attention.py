@@ -1,13 +1,24 @@
 """Attention and rotary embeddings as compositions, of operands whose heads and widths are known."""
 
+from functools import reduce
 from math import copysign, sqrt
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
+from onnxc.compiler.frontend.versions.sizes import (
+    Size,
+    along,
+    lacking,
+    positions,
+    size_of,
+    sum_of,
+    value_of,
+    vector,
+)
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.runtime.records import record
 
-__all__ = ["attention", "rotary_embedding"]
+__all__ = ["attention", "attention_24", "attention_25", "rotary_embedding"]
 
 HEADS_FIRST = (0, 2, 1, 3)
 KEYS_LAST = (0, 1, 3, 2)
@@ -43,6 +54,18 @@ def attention(change: Change) -> None:
     else:
         turned = at("Transpose", at("MatMul", *product), perm=HEADS_FIRST)
         at.become("Reshape", turned, at.integers(0, 0, -1))
+
+
+def attention_24(change: Change) -> None:
+    """By older operators where the version before leaves out other keys, or has no word for padding."""
+    if change.input(6) or (change.integer("is_causal") and change.input(4)):
+        attention(change)
+
+
+def attention_25(change: Change) -> None:
+    """By older operators where queries see keys in a window only."""
+    if any(change.integer(f"{side}_window_size", -1) != -1 for side in ("left", "right")):
+        attention(change)
 
 
 def _heads(at: Steps, position: int, attribute: str) -> _Heads:
@@ -106,12 +129,11 @@ def _scores(at: Steps, q: _Heads, k: _Heads) -> tuple[str, str, list[str]]:
 
 def _bias(at: Steps, q: _Heads, k: _Heads) -> str:
     """What is added to the scores: the mask, and -∞ where a key is hidden; empty for nothing."""
-    change, mask = at.change, at.change.input(3)
-    shape = change.shape(mask) or ("",)
-    if mask and (not shape[-1] or shape[-1] != k.length):
-        change.fail("its mask is not known to have all keys")
-    seen = _seen(at, q, k) if change.integer("is_causal") else ""
-    if mask and change.element(3) == TensorProto.BOOL:
+    change, mask, seen = at.change, at.change.input(3), _seen(at, q, k)
+    is_choice = change.element(3) == TensorProto.BOOL
+    if mask:
+        mask = _with_all_keys(at, mask, k, False if is_choice else -INFINITE)
+    if mask and is_choice:
         seen, mask = (at("And", mask, seen) if seen else mask), ""
     mask = at.cast(mask, change.element(0)) if mask else ""
     if not seen:
@@ -119,13 +141,57 @@ def _bias(at: Steps, q: _Heads, k: _Heads) -> str:
     return at("Where", seen, mask or at.scalar(0), at.scalar(-INFINITE))
 
 
+def _with_all_keys(at: Steps, mask: str, k: _Heads, hidden: float) -> str:
+    """The mask; keys that it leaves out, which are the last ones, are hidden."""
+    shape = at.change.shape(mask)
+    if shape is None:
+        at.change.fail("the rank of its mask is not known")
+    if not shape or (shape[-1] and shape[-1] == k.length):
+        return mask
+    pads: list[Size] = [0] * (2 * len(shape))
+    pads[-1] = lacking(at, size_of(at, mask, -1), _keys(at))
+    return at("Pad", mask, vector(at, pads), at.scalar(hidden, 3))
+
+
+def _keys(at: Steps) -> Size:
+    """How many keys there are, with those of the past."""
+    return sum_of(at, _past(at), _length(at, 1))
+
+
+def _length(at: Steps, position: int) -> Size:
+    """How many queries or keys an operand has."""
+    return size_of(at, at.change.input(position), 2 if at.change.rank(position) == 4 else 1)
+
+
+def _past(at: Steps) -> Size:
+    return size_of(at, at.change.input(4), 2) if at.change.input(4) else 0
+
+
 def _seen(at: Steps, q: _Heads, k: _Heads) -> str:
-    """bool[queries, keys]: the keys up to the query itself, which stands behind the past."""
-    if not isinstance(q.length, int) or not isinstance(k.length, int):
-        at.change.fail("is_causal is 1, and its lengths are not known")
-    past = _past_length(at.change, at.change.input(4))
-    assert isinstance(past, int), at.change.node
-    return at.triangle(q.length, k.length, past)
+    """bool[..., queries, keys]: the keys from `left` before a query to `right` behind it; empty for all.
+
+    A query stands behind the past; where there are keys that are padding, the last query stands at the last other.
+    """
+    change, valid = at.change, at.change.input(6)
+    left = change.integer("left_window_size", -1)
+    right = 0 if change.integer("is_causal") else change.integer("right_window_size", -1)
+    past = 0 if not change.input(4) else _past_length(change, change.input(4))
+    if not valid and (left, right) == (-1, -1):
+        return ""
+    if not valid and left < 0 and isinstance(past, int) and at.takes_triangle(q.length, k.length):
+        return at.triangle(q.length, k.length, past + right)
+    column, row = positions(at, _keys(at)), along(at, positions(at, _length(at, 0)), 0, 2)
+    offset, conditions = value_of(at, _past(at)), []
+    if valid:
+        valid = at.over("Unsqueeze", valid, [1, 2, 3])
+        offset = at("Sub", valid, value_of(at, _length(at, 0)))
+        conditions.append(at("Less", column, valid))
+    row = at("Add", row, offset)
+    if right >= 0:
+        conditions.append(at("Less", column, at("Add", row, at.integers(right + 1))))
+    if left >= 0:
+        conditions.append(at("Less", row, at("Add", column, at.integers(left + 1))))
+    return reduce(lambda one, other: at("And", one, other), conditions)
 
 
 def _weights(at: Steps, scores: str, bias: str) -> str:
@@ -133,7 +199,7 @@ def _weights(at: Steps, scores: str, bias: str) -> str:
     change, element = at.change, at.change.element(0)
     precision = change.integer("softmax_precision") or element
     weights = at.cast(at("Softmax", at.cast(scores, precision), axis=3), element)
-    if not change.input(3):
+    if not bias:
         return weights
     top = at.over("ReduceMax", bias, [-1], keepdims=1)
     return at("Where", at("Equal", top, at.scalar(-INFINITE)), at.scalar(0), weights)

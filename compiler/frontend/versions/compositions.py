@@ -12,9 +12,34 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.composed_attention import attention, rotary_embedding
+from onnxc.compiler.frontend.versions.composed_bits import bit_cast, bit_shift, bitwise, bitwise_not
+from onnxc.compiler.frontend.versions.composed_einsum import einsum
+from onnxc.compiler.frontend.versions.composed_fourier import dft, mel_weight_matrix, stft
+from onnxc.compiler.frontend.versions.composed_indexing import (
+    eye_like,
+    gather_elements,
+    gather_nd,
+    one_hot,
+    reverse_sequence,
+    tensor_scatter,
+)
 from onnxc.compiler.frontend.versions.composed_linear_attention import linear_attention
 from onnxc.compiler.frontend.versions.composed_losses import negative_log_likelihood_loss, softmax_cross_entropy_loss
+from onnxc.compiler.frontend.versions.composed_numbers import bernoulli, is_inf, is_nan, mod, range_, round_
+from onnxc.compiler.frontend.versions.composed_quantization import (
+    conv_integer,
+    dequantize_linear,
+    dynamic_quantize_linear,
+    matmul_integer,
+    qlinear_conv,
+    qlinear_matmul,
+    quantize_linear,
+)
+from onnxc.compiler.frontend.versions.composed_regions import center_crop_pad, col2im
+from onnxc.compiler.frontend.versions.composed_running import running, sequence_map
+from onnxc.compiler.frontend.versions.composed_sampling import affine_grid, grid_sample
 from onnxc.compiler.frontend.versions.composed_windows import blackman_window, hamming_window, hann_window
+from onnxc.compiler.frontend.versions.sizes import along, positions, size_of
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import Adapter
 
@@ -180,16 +205,21 @@ def _cast_like(change: Change) -> None:
 
 
 def _trilu(change: Change) -> None:
-    """The triangle of a matrix of known sizes, chosen by a constant."""
-    shape, k = change.shape(change.input(0)), change.scalar(1)
-    rows, columns = shape[-2:] if shape is not None and len(shape) > 1 else ("", "")
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        change.fail("the sizes of its matrices are not known")
-    at, x, diagonal = Steps(change), change.input(0), int(k or 0)
-    if change.integer("upper", 1):
-        at.become("Where", at.triangle(rows, columns, diagonal - 1), at.scalar(0), x)
-    else:
-        at.become("Where", at.triangle(rows, columns, diagonal), x, at.scalar(0))
+    """The triangle of a matrix, chosen by the distance to the main diagonal; a constant where all is known."""
+    at, x = Steps(change), change.input(0)
+    if change.rank(0) < 2:
+        change.fail("its input is no matrix")
+    rows, columns = (change.shape(x) or ())[-2:]
+    is_upper, k = bool(change.integer("upper", 1)), change.input(1)
+    if (not k or k in change.values.constants) and at.takes_triangle(rows, columns):
+        below = at.triangle(rows, columns, int(change.scalar(1) or 0) - is_upper)
+        at.become("Where", below, *((at.scalar(0), x) if is_upper else (x, at.scalar(0))))
+        return
+    row, column = along(at, positions(at, size_of(at, x, -2)), 0, 2), positions(at, size_of(at, x, -1))
+    distance = at("Sub", column, row)
+    diagonal = at("Reshape", k, at.integers()) if k else at.number(0, np.int64)
+    is_zero = at("Less", distance, diagonal) if is_upper else at("Less", diagonal, distance)
+    at.become("Where", is_zero, at.scalar(0), x)
 
 
 def _constant_of_shape(change: Change) -> None:
@@ -221,27 +251,63 @@ def _causal_conv_with_state(change: Change) -> None:
 
 
 COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
+    ("AffineGrid", 20): affine_grid,
     ("Attention", 23): attention,
+    ("Bernoulli", 15): bernoulli,
+    ("BitCast", 26): bit_cast,
+    ("BitShift", 11): bit_shift,
+    ("BitwiseAnd", 18): bitwise("And"),
+    ("BitwiseNot", 18): bitwise_not,
+    ("BitwiseOr", 18): bitwise("Or"),
+    ("BitwiseXor", 18): bitwise("Xor"),
     ("BlackmanWindow", 17): blackman_window,
     ("CastLike", 15): _cast_like,
     ("CausalConvWithState", 27): _causal_conv_with_state,
     ("Celu", 12): _celu,
+    ("CenterCropPad", 18): center_crop_pad,
+    ("Col2Im", 18): col2im,
     ("ConstantOfShape", 9): _constant_of_shape,
+    ("ConvInteger", 10): conv_integer,
+    ("CumProd", 26): running("Mul"),
+    ("CumSum", 11): running("Add"),
+    ("DFT", 17): dft,
+    ("DequantizeLinear", 10): dequantize_linear,
+    ("DynamicQuantizeLinear", 11): dynamic_quantize_linear,
+    ("Einsum", 12): einsum,
+    ("EyeLike", 9): eye_like,
+    ("GatherElements", 11): gather_elements,
+    ("GatherND", 11): gather_nd,
     ("Gelu", 20): _gelu,
+    ("GridSample", 16): grid_sample,
     ("GroupNormalization", 18): group_normalization,
     ("HammingWindow", 17): hamming_window,
     ("HannWindow", 17): hann_window,
     ("HardSwish", 14): _hard_swish,
+    ("IsInf", 10): is_inf,
+    ("IsNaN", 9): is_nan,
     ("LayerNormalization", 17): _layer_normalization,
-    ("MeanVarianceNormalization", 9): _mean_variance_normalization,
     ("LinearAttention", 27): linear_attention,
+    ("MatMulInteger", 10): matmul_integer,
+    ("MeanVarianceNormalization", 9): _mean_variance_normalization,
+    ("MelWeightMatrix", 17): mel_weight_matrix,
     ("Mish", 18): _mish,
+    ("Mod", 10): mod,
     ("NegativeLogLikelihoodLoss", 12): negative_log_likelihood_loss,
+    ("OneHot", 9): one_hot,
+    ("QLinearConv", 10): qlinear_conv,
+    ("QLinearMatMul", 10): qlinear_matmul,
+    ("QuantizeLinear", 10): quantize_linear,
     ("RMSNormalization", 23): _rms_normalization,
+    ("Range", 11): range_,
+    ("ReverseSequence", 10): reverse_sequence,
     ("RotaryEmbedding", 23): rotary_embedding,
+    ("Round", 11): round_,
+    ("STFT", 17): stft,
+    ("SequenceMap", 17): sequence_map,
     ("SoftmaxCrossEntropyLoss", 12): softmax_cross_entropy_loss,
     ("SwiGLU", 28): _swiglu,
     ("Swish", 24): _swish,
+    ("TensorScatter", 24): tensor_scatter,
     ("ThresholdedRelu", 10): _thresholded_relu,
     ("Trilu", 14): _trilu,
 }

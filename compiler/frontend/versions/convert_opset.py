@@ -36,6 +36,7 @@ from onnxc.compiler.frontend.versions.change import Change, Values, type_of
 from onnxc.compiler.frontend.versions.constants import constant_of
 from onnxc.compiler.frontend.versions.downward import DOWNWARD
 from onnxc.compiler.frontend.versions.fit import fit
+from onnxc.compiler.frontend.versions.made_types import learn_made_types
 from onnxc.compiler.frontend.versions.upward import UPWARD
 
 __all__ = ["convert_opset"]
@@ -153,6 +154,8 @@ class _Converter:
         if adapter is not None:
             adapter(change)
             change.after = schema("", copied.op_type, reached)
+            if reached != self.target:
+                learn_made_types(change)
         if change.is_gone:
             return []
         older, newer = (before, after) if is_up else (after, before)

@@ -11,10 +11,22 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
 from onnxc.compiler.frontend.versions.change import FLOATS, Change
+from onnxc.compiler.frontend.versions.composed_attention import attention_24, attention_25
+from onnxc.compiler.frontend.versions.composed_indexing import gather_nd_12, one_hot_11
+from onnxc.compiler.frontend.versions.composed_numbers import equal_11, mod_28
+from onnxc.compiler.frontend.versions.composed_quantization import (
+    dequantize_linear,
+    dequantize_linear_21,
+    per_axis,
+    quantize_linear,
+    quantize_linear_21,
+)
+from onnxc.compiler.frontend.versions.composed_regions import pad_18, pad_19
+from onnxc.compiler.frontend.versions.composed_sampling import grid_sample
 from onnxc.compiler.frontend.versions.compositions import COMPOSITIONS, group_normalization
 from onnxc.compiler.frontend.versions.constants import CONSTANT_FIELDS
 from onnxc.compiler.frontend.versions.scans import scan_to_8
-from onnxc.compiler.frontend.versions.shared import attention_24, input_to_attribute
+from onnxc.compiler.frontend.versions.shared import input_to_attribute
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import BROADCASTING, REDUCTIONS, SOFTMAXES, Adapter
 from onnxc.compiler.frontend.versions.widened import WIDENED
@@ -131,7 +143,8 @@ def _sequence_output(change: Change) -> None:
 
 def _grid_sample_20(change: Change) -> None:
     if change.rank(0) != 4:
-        change.fail("its images are no planes")
+        grid_sample(change)
+        return
     modes = {"linear": "bilinear", "cubic": "bicubic"}
     change.set("mode", modes.get(change.text("mode"), change.text("mode")))
 
@@ -152,11 +165,6 @@ def _axis_alone(change: Change) -> None:
         hint = f"{change.node.output[0]}/turned"
         change.set_input(0, change.make("Transpose", [change.input(0)], {"perm": order}, hint))
         change.follow("Transpose", [], {"perm": order})
-
-
-def _one_hot_11(change: Change) -> None:
-    if change.element(0) not in (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64):
-        change.fail("a negative index counts from the last class, and is none of them there")
 
 
 def _p_relu_7(change: Change) -> None:
@@ -344,12 +352,6 @@ def _quantize_linear_23(change: Change) -> None:
     change.drop("precision")
 
 
-def _mod_28(change: Change) -> None:
-    is_float = change.element(0) in (*FLOATS, TensorProto.BFLOAT16)
-    if is_float and not change.integer("fmod"):
-        change.fail("fmod is 0, and its inputs are floats")
-
-
 def _axes_from_front(change: Change) -> None:
     """Axes that count from the last one become those that count from the first."""
     if change.integer("axis") < 0:
@@ -370,9 +372,15 @@ def _or_equal(operator: str) -> Adapter:
     return adapt
 
 
+def _equal_11(change: Change) -> None:
+    WIDENED["Equal", 11](change)
+    equal_11(change)
+
+
 DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     **COMPOSITIONS,
     **WIDENED,
+    ("Equal", 11): _equal_11,
     **{(name, 7): _broadcast for name in BROADCASTING},
     **{(f"Reduce{name}", 18): _reduce for name in REDUCTIONS},
     **{(name, 13): _axes_to_attribute for name in ("Squeeze", "Unsqueeze")},
@@ -381,6 +389,7 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     **{(name, 8): _one_shape for name in ("Max", "Mean", "Min", "Sum")},
     **{(name, 7): _sequence_output for name in ("RNN", "GRU", "LSTM")},
     ("Attention", 24): attention_24,
+    ("Attention", 25): attention_25,
     ("AveragePool", 19): _average_pool_19,
     ("BatchNormalization", 7): _is_test,
     ("BatchNormalization", 14): _batch_normalization_14,
@@ -397,16 +406,23 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("GridSample", 20): _grid_sample_20,
     ("GroupNormalization", 21): _group_normalization_21,
     ("LessOrEqual", 12): _or_equal("Less"),
+    ("GatherND", 12): gather_nd_12,
     ("GlobalLpPool", 2): _float_p,
     ("LpPool", 2): _float_p,
     ("LpPool", 18): _nothing,
-    ("Mod", 28): _mod_28,
-    ("OneHot", 11): _one_hot_11,
+    ("Mod", 28): mod_28,
+    ("OneHot", 11): one_hot_11,
     ("OptionalGetElement", 18): _optional_get_element_18,
     ("OptionalHasElement", 18): _optional_has_element_18,
     ("PRelu", 7): _p_relu_7,
     ("Pad", 2): _pad_2,
     ("Pad", 11): _pad_11,
+    ("Pad", 18): pad_18,
+    ("Pad", 19): pad_19,
+    ("DequantizeLinear", 13): per_axis(dequantize_linear),
+    ("DequantizeLinear", 21): dequantize_linear_21,
+    ("QuantizeLinear", 13): per_axis(quantize_linear),
+    ("QuantizeLinear", 21): quantize_linear_21,
     ("QuantizeLinear", 23): _quantize_linear_23,
     ("Range", 27): _nothing,
     ("ReduceSum", 13): _reduce,

@@ -5,7 +5,7 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto
 from onnxc.compiler.frontend.versions.change import Change
 
-__all__ = ["attention_24", "input_to_attribute", "integers_to_input", "scalar_to_input"]
+__all__ = ["input_to_attribute", "integers_to_input", "scalar_to_input"]
 
 CONSTANT_OF_INTEGERS = 12
 """The opset from which a Constant takes a list of integers, which may then be a parameter of a function."""
@@ -36,9 +36,3 @@ def input_to_attribute(change: Change, position: int, name: str) -> None:
     if values is not None:
         change.set(name, [int(each) for each in values.reshape(-1)])
         change.set_input(position, "")
-
-
-def attention_24(change: Change) -> None:
-    """Refuses what hides other keys on either side of opset 24: a causal mask behind a past."""
-    if change.integer("is_causal") and change.input(4):
-        change.fail("a causal mask leaves out other keys behind a past")

@@ -16,7 +16,7 @@ SAME_TYPE = (
 )
 """Operators whose result has the type of their first input, if that is the one with all sizes, as is the rule here."""
 
-AXES_ARE_INPUT = {"ReduceMean": 18, "ReduceMax": 18, "Unsqueeze": 13}
+AXES_ARE_INPUT = {"ReduceMean": 18, "ReduceMax": 18, "ReduceMin": 18, "ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
 """The opset from which axes are an input."""
 
 
@@ -56,15 +56,21 @@ class Steps:
         """A constant of rank 0, of the element type of an input."""
         return self.change.typed_scalar(value, position, "constant")
 
+    def number(self, value: float, dtype: type[np.generic]) -> str:
+        """A constant of rank 0."""
+        return self.change.tensor(np.array(value).astype(dtype), "constant")
+
     def integers(self, *values: int) -> str:
         """A constant list."""
         return self.change.tensor(np.array(values, np.int64), "integers")
 
-    def triangle(self, rows: int, columns: int, diagonal: int) -> str:
+    def takes_triangle(self, rows: int | str, columns: int | str) -> bool:
+        """Whether a mask of this shape may be a constant: its sizes are known, and it is not too large."""
+        return isinstance(rows, int) and isinstance(columns, int) and rows * columns <= MOST_CHOICES
+
+    def triangle(self, rows: int | str, columns: int | str, diagonal: int) -> str:
         """bool[rows, columns]: a constant that holds up to the diagonal, counted from the main one to the right."""
-        if rows * columns > MOST_CHOICES:
-            self.change.fail(f"a constant of {rows} by {columns} choices would be in the model")
-        return self.change.tensor(np.tri(rows, columns, diagonal, dtype=np.bool_), "triangle")
+        return self.change.tensor(np.tri(int(rows), int(columns), diagonal, dtype=np.bool_), "triangle")
 
     def over(self, operator: str, x: str, axes: Sequence[int], **attributes: Given) -> str:
         """A node with axes, which are an attribute or an input."""

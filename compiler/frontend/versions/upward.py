@@ -11,7 +11,7 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.scans import scan_to_9
-from onnxc.compiler.frontend.versions.shared import attention_24, integers_to_input, scalar_to_input
+from onnxc.compiler.frontend.versions.shared import integers_to_input, scalar_to_input
 
 __all__ = ["UPWARD", "Adapter"]
 
@@ -48,6 +48,11 @@ def _is_test(change: Change) -> None:
     if change.integer("is_test") != 1 and not (change.before.name == "BatchNormalization" and change.uses_output(1)):
         change.fail("it is a step of training, is_test is 0")
     change.drop("is_test")
+
+
+def _attention_24(change: Change) -> None:
+    if change.integer("is_causal") and change.input(4):
+        change.fail("a causal mask leaves out other keys behind a past")
 
 
 def _batch_normalization_9(change: Change) -> None:
@@ -261,7 +266,7 @@ UPWARD: Mapping[tuple[str, int], Adapter] = {
     **{(f"Reduce{name}", 18): _axes_to_input for name in REDUCTIONS},
     **{(name, 13): _axes_to_input for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
     **{(name, 13): _axis_coerced for name in SOFTMAXES},
-    ("Attention", 24): attention_24,
+    ("Attention", 24): _attention_24,
     ("AveragePool", 19): _average_pool_19,
     ("BatchNormalization", 7): _is_test,
     ("BatchNormalization", 9): _batch_normalization_9,

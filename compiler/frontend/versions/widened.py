@@ -1,6 +1,6 @@
 """Element types that came later, downwards: the node computes in a wider type that holds them exactly."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
@@ -43,7 +43,20 @@ def _through(types: Mapping[int, int]) -> Adapter:
     return adapt
 
 
+def _wrapped(types: Collection[int]) -> Adapter:
+    """Operands of these types are computed with in i32; what their own type does not hold wraps, as it does there."""
+
+    def adapt(change: Change) -> None:
+        narrow = change.element(0)
+        if narrow in types:
+            change.node.input[:] = [Steps(change).cast(name, TensorProto.INT32) for name in change.node.input]
+            change.follow("Cast", [], {"to": narrow})
+
+    return adapt
+
+
 WIDENED: Mapping[tuple[str, int], Adapter] = {
+    **{(name, 14): _wrapped(NARROW) for name in ("Add", "Div", "Mul", "Sub")},
     ("Equal", 11): _compared(TO_INTEGERS),
     ("Equal", 13): _compared(SHORT_FLOATS),
     ("Greater", 9): _compared(TO_FLOATS),

@@ -1,10 +1,13 @@
 """Einsum: sums of products by subscripts, as pairs of operands from left to right."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from string import ascii_letters
+from typing import NoReturn
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
+from onnxc.compiler.frontend.operator_helpers.subscripts import ELLIPSIS_LABELS, labels_of
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64, DType
@@ -12,8 +15,6 @@ from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
 RULE = "ONNX Einsum, attribute equation"
-# The axes of an ellipsis get labels of their own, the last axis the first of these.
-ELLIPSIS_LABELS = "0123456789!#$%&*+/:;<=>?@^_|~"
 
 
 @record
@@ -33,7 +34,8 @@ def einsum(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Einsum.html
     """
     operands = node.variadic()
-    terms, result = _parse(node.string("equation"), operands, node)
+    labels, result = labels_of(node.string("equation"), [x.rank for x in operands], partial(_wrong, node))
+    terms = [Term(*pair) for pair in zip(operands, labels, strict=True)]
     prepared = _with_common_sizes([_diagonal(term, ir) for term in terms], ir)
     total, dtype = prepared[0], operands[0].dtype
     for ordinal, term in enumerate(prepared[1:], start=1):
@@ -44,55 +46,7 @@ def einsum(node: Node, ir: Builder) -> Value:
     return ir.transpose(summed.value, [summed.labels.index(label) for label in result])
 
 
-# Subscripts
-
-
-def _parse(equation: str, operands: Sequence[Value], node: Node) -> tuple[list[Term], str]:
-    """The operands with their labels, and the labels of the result."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    texts = left.split(",")
-    if len(texts) != len(operands):
-        _wrong(node, "einsum-terms", f"{equation!r} has {len(texts)} terms for {len(operands)} operands")
-    terms = [Term(x, _labels(text, x.rank, node)) for text, x in zip(texts, operands, strict=True)]
-    ellipsis = _ellipsis_labels(max((_ellipsis_rank(text, x) for text, x in zip(texts, operands, strict=True))))
-    result = _expanded(right, ellipsis, node) if arrow else ellipsis + _once("".join(texts))
-    known = {label for term in terms for label in term.labels}
-    if len(set(result)) != len(result) or not set(result) <= known:
-        _wrong(node, "einsum-result", f"the result {right!r} repeats a label or has one of no term")
-    return terms, result
-
-
-def _labels(text: str, rank: int, node: Node) -> str:
-    _expanded(text, "", node)
-    letters = len(text.replace("...", ""))
-    if letters > rank or (letters < rank and "..." not in text):
-        _wrong(node, "einsum-rank", f"the term {text!r} has {letters} labels for {rank} axes")
-    return _expanded(text, _ellipsis_labels(rank - letters), node)
-
-
-def _expanded(text: str, ellipsis: str, node: Node) -> str:
-    """`text` with its ellipsis as labels."""
-    before, dots, after = text.partition("...")
-    if not set(before + after) <= set(ascii_letters):
-        _wrong(node, "einsum-subscripts", f"the term {text!r} has something else than letters and one ellipsis")
-    return before + (ellipsis if dots else "") + after
-
-
-def _ellipsis_rank(text: str, x: Value) -> int:
-    return x.rank - len(text) + 3 if "..." in text else 0
-
-
-def _ellipsis_labels(rank: int) -> str:
-    return ELLIPSIS_LABELS[:rank][::-1]
-
-
-def _once(text: str) -> str:
-    """The letters that occur once in all terms, in order: the result that an equation without one has."""
-    letters = text.replace("...", "").replace(",", "")
-    return "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-
-
-def _wrong(node: Node, code: str, message: str) -> None:
+def _wrong(node: Node, code: str, message: str) -> NoReturn:
     node.fail(code, message, rule=RULE)
 
 
