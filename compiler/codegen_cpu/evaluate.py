@@ -60,6 +60,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     memo: dict[tuple[Value, tuple[Index, ...]], Reg] = field(default_factory=dict)
     # Positions that are one for all lanes, by the indices that they are from, their index and the size of the axis.
     positions: dict[tuple[Value, tuple[Index, ...], Dim], Index] = field(default_factory=dict)
+    # Paddings that no lane reaches along the axis on which the lanes vary.
+    inner: frozenset[Op] = frozenset()
 
     def size(self, dim: Dim) -> Int:
         """A size as this kernel knows it."""
@@ -216,7 +218,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         for own, low, high, size in zip(index, op.dims("low"), op.dims("high"), operand.shape, strict=True):
             shifted = Index(f.sub(own.base, self.size(low)), own.step, own.vector)
             shifted_index.append(shifted)
-            if (low, high) != (0, 0):
+            if (low, high) != (0, 0) and (op not in self.inner or own.is_uniform):
                 position = self.as_values(shifted)
                 fits, is_uniform = f.icmp("ult", position, self._like(self.size(size), position)), position.lanes == 1
                 inside[is_uniform] = f.and_(inside[is_uniform], fits) if is_uniform in inside else fits
@@ -242,9 +244,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def _nested(self, mask: Reg | None) -> "Evaluator":
         """An evaluator for code that runs only sometimes."""
-        return Evaluator(
-            self.f, self.lanes, self.symbols, self.pointers, self.status, self.bound, mask, positions={**self.positions}
-        )
+        known, positions = (self.f, self.lanes, self.symbols, self.pointers, self.status), {**self.positions}
+        return Evaluator(*known, self.bound, mask, positions=positions, inner=self.inner)
 
     def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
         return self._as_elements(self.as_values(index[op.int("axis")]), op.results[0])

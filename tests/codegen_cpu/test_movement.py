@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.schedules import PointwiseSchedule
@@ -46,6 +46,50 @@ MOVEMENTS: dict[str, Callable[[Builder, Value], Value]] = {
 }  # fmt: skip
 
 SHAPES = [(2, 3, 6), (1, 1, 6), (0, 3, 6), (5, 0, 6), (3, 40, 6)]
+
+
+# What is built from x: T[m, n] whose rows may be long.
+PADDED_ROWS: dict[str, Callable[[Builder, Value, Dim, Dim], Value]] = {
+    "both ends": lambda ir, x, m, n: ir.pad(x, (1, 2), (0, 3), 5.0),
+    "wide ends": lambda ir, x, m, n: ir.pad(x, (0, 40), (1, 70), 5.0),
+    "one end": lambda ir, x, m, n: ir.pad(x, (0, 0), (0, 1), 5.0),
+    "by sizes": lambda ir, x, m, n: ir.pad(x, (0, m), (0, n), 5.0),
+    "twice": lambda ir, x, m, n: ir.pad(ir.abs(ir.pad(x, (0, 3), (0, 1), -2.0)), (1, 1), (0, 2), 3.0),
+    "shifted sums": lambda ir, x, m, n: ir.add(ir.pad(x, (0, 5), (1, 0), 1.0), ir.pad(x, (1, 0), (0, 5), 2.0)),
+    "a part": lambda ir, x, m, n: ir.slice(ir.pad(x, (0, 4), (0, 4), 7.0), (0, 2), (m, n + 1), (1, 1)),
+    "no inner columns": lambda ir, x, m, n: ir.add(
+        ir.pad(x, (0, 0), (0, n), 1.0), ir.abs(ir.pad(x, (0, n), (0, 0), 2.0))
+    ),
+    "backwards": lambda ir, x, m, n: ir.reverse(ir.pad(x, (0, 1), (0, 2), 4.0), 1),
+    "along both axes": lambda ir, x, m, n: _with_its_transpose(
+        ir, ir.pad(ir.slice(ir.abs(x), (0, 0), (1, n), (1, 1)), (0, 1), (n + 1, 1), 3.0)
+    ),
+    "new axis": lambda ir, x, m, n: ir.pad(ir.reshape(x, (m, 1, n)), (1, 0, 2), (0, 1, 1), 6.0),
+    "flat": lambda ir, x, m, n: ir.pad(
+        ir.reshape(ir.pad(x, (0, 1), (0, 2), 4.0), (m * (n + 3),)), (9,), (8,), 6.0
+    ),
+}  # fmt: skip
+
+
+def _with_its_transpose(ir: Builder, x: Value) -> Value:
+    """x + x^T of a square x."""
+    return ir.add(x, ir.transpose(x, (1, 0)))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8], ids=str)
+@pytest.mark.parametrize("length", ["N", "9", "70"])
+def test_paddings_along_rows(dtype: DType, target: Target, length: str) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [padding(ir, x, *x.shape) for padding in PADDED_ROWS.values()]
+
+    native = Native(make([f"{dtype}[M, {length}]"], build), target)
+    lengths = (0, 1, 2, 7, 8, 31, 33, 100) if length == "N" else (int(length),)
+    for shape in [(rows, columns) for rows in (1, 3) for columns in lengths]:
+        x = sample(dtype, *shape)
+        for name, found, wanted in zip(PADDED_ROWS, native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), f"{name} of {shape}"
+            assert found.shape == wanted.shape, f"{name} of {shape}"
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)

@@ -7,6 +7,7 @@ from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
+from onnxc.compiler.codegen_cpu.padded_rows import write_padded_row
 from onnxc.compiler.codegen_cpu.schedules.elements import (
     CACHE_SETS,
     MOST_IN_A_SET,
@@ -24,6 +25,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.domain import Domain, crossed_axis, is_crossed, substituted_domain
 from onnxc.compiler.planning.loops.indices import gathered_index, picks_rows
+from onnxc.compiler.planning.loops.inner_columns import inner_columns
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.views import View, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
@@ -89,6 +91,8 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
         return write_rows(frame, shape, row_block, lambda e, index: _store(frame, e, None, index))
     kept = len(shape) - merged_axes([frame.root], 0)
     merged = (Index(),) * (len(shape) - kept - 1)
+    inner = None if merged else inner_columns(frame.root)
+    is_wide = inner is not None and not (isinstance(inner.width, int) and inner.width < frame.lanes)
 
     def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
         common = frame.evaluator()
@@ -98,7 +102,10 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
             e.positions.update(common.positions)
             _store(frame, e, None, (*outer, *merged, column))
 
-        write_row(frame, start, stop, vector)
+        if inner is not None and is_wide:
+            write_padded_row(frame, inner, start, stop, vector)
+        else:
+            write_row(frame, start, stop, vector)
 
     return write_parts(frame, (*shape[:kept], product(shape[kept:])), row_block, write)
 

@@ -1,6 +1,6 @@
 """Kernels of a CPU that are not products: what a unit of work is, and how many elements a thread claims at once."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Literal
@@ -29,6 +29,7 @@ from onnxc.compiler.planning.loops.domain import (
     substituted_domain,
 )
 from onnxc.compiler.planning.loops.indices import picks_rows
+from onnxc.compiler.planning.loops.inner_columns import InnerColumns, inner_columns
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.loops.views import row_major, stays
@@ -198,7 +199,8 @@ def _moving_threads(problem: KernelProblem, length: Dim, target: Target) -> Thre
 
     Loads and stores of bytes take masks in vectors of 512 bits; elsewhere only rows of whole vectors are moved so.
     """
-    threads, values = element_threads(target), _row_values(problem.block.results)
+    inner = inner_columns(problem.block.results[0])
+    threads, values = element_threads(target), _row_values(problem.block.results, inner.pads if inner else ())
     if values is None:
         return threads
     is_computed = any(value.op is not None and PRIMITIVES[value.op.name].kind == "pointwise" for value in values)
@@ -206,13 +208,23 @@ def _moving_threads(problem: KernelProblem, length: Dim, target: Target) -> Thre
     widest = max(F32.bits if value.dtype.is_float and is_computed else value.dtype.bits for value in values)
     lanes = target.vector_bits // min(max(widest, 8), F32.bits)
     if target.vector_bits < 512:
-        while lanes > threads.lanes and not (isinstance(length, int) and length % lanes == 0):
+        while lanes > threads.lanes and not _fills_vectors(length, inner, lanes):
             lanes //= 2
     return Threads(lanes, GRAIN_ELEMENTS)
 
 
-def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
-    """The values along the rows of a kernel, without indices that are one number for a row; None where others are."""
+def _fills_vectors(length: Dim, inner: InnerColumns | None, lanes: int) -> bool:
+    """Whether rows are known to be of whole vectors, those with paddings between these."""
+    if inner is None:
+        return isinstance(length, int) and length % lanes == 0
+    return isinstance(inner.width, int) and inner.width >= lanes
+
+
+def _row_values(results: Sequence[Value], pads: Collection[Op]) -> tuple[Value, ...] | None:
+    """The values along the rows of a kernel, without indices that are one number for a row; None where others are.
+
+    pads: the paddings of which whole vectors take no part.
+    """
     values, pending = dict[Value, None](), list(results)
     while pending:
         value = pending.pop()
@@ -224,7 +236,12 @@ def _row_values(results: Sequence[Value]) -> tuple[Value, ...] | None:
             continue
         if picks_rows(op):
             pending.append(op.operands[0])
-        elif op.name == "concatenate" or PRIMITIVES[op.name].is_view or PRIMITIVES[op.name].kind == "pointwise":
+        elif (
+            op in pads
+            or op.name == "concatenate"
+            or PRIMITIVES[op.name].is_view
+            or PRIMITIVES[op.name].kind == "pointwise"
+        ):
             pending += op.operands
         else:
             return None
