@@ -94,7 +94,7 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
             return ordinal != 0 or reads_image(anchor, view)
         case "block_product" | "native_call":
             return is_dense(view)
-        case "reduction" | "concatenate":
+        case "reduction" | "concatenate" | "scan":
             return not crosses(view, SMALLEST_CROSSED)
     return True
 

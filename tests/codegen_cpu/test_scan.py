@@ -64,6 +64,13 @@ def test_the_operand_may_be_a_view() -> None:
         native.check(_numbers(F32, *shape), bound=1e-6)
 
 
+def test_what_crosses_memory_is_turned_before_it_is_scanned() -> None:
+    native = Native(make(["f32[N, M, K]"], lambda ir, x: ir.scan_axis(ir.transpose(x, (1, 2, 0)), "sum", 1)))
+    assert native.kernels() == ["pointwise", "scan"]
+    for shape in SHAPES:
+        native.check(_numbers(F32, *shape), bound=1e-6)
+
+
 def test_a_running_sum_is_as_exact_as_its_type() -> None:
     native = Native(make(["f32[N]"], lambda ir, x: ir.scan_axis(x, "sum", 0)))
     native.check(np.full(100_000, 0.1, np.float32))
