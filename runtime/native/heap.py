@@ -1,6 +1,7 @@
 """The heap of a workspace: memory of native calls whose sizes only the call finds.
 
-Native code lets the buffers grow, and they stay for later calls; they are freed with this object.
+Native code lets the buffers grow, and they stay for later calls; they are freed with this object. One that holds an
+output may leave it, and another that has left a heap and is no longer used takes its place.
 """
 
 import ctypes
@@ -9,15 +10,39 @@ from array import array
 from collections.abc import Iterator
 
 from onnxc.runtime.native.addresses import WORD_BYTES
+from onnxc.runtime.native.waiting_blocks import WaitingBlocks
 from onnxc.runtime.program import BUFFER_WORDS, HEAP_BUFFERS, HEAP_CHECK
 
-__all__ = ["Heap"]
+__all__ = ["Heap", "HeapBlock", "waiting_buffers"]
+
+LARGEST_UNUSED_PART = 2
+"""A buffer leaves its heap with an output that it is larger than by at most this part: as much as it may have grown."""
 
 _free = ctypes.CDLL(None).free
 _free.argtypes = [ctypes.c_void_p]
 _free.restype = None
 
 _CHECK = ctypes.CFUNCTYPE(ctypes.c_int64)
+
+
+class HeapBlock:
+    """A buffer that has left its heap; freed with this object."""
+
+    __slots__ = ("_nbytes", "address")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.address = address
+        self._nbytes = nbytes
+
+    def __len__(self) -> int:
+        return self._nbytes
+
+    def __del__(self) -> None:
+        _free(self.address)
+
+
+waiting_buffers = WaitingBlocks[HeapBlock]()
+"""Those that no output lies in any more."""
 
 
 class Heap:
@@ -44,6 +69,23 @@ class Heap:
     def nbytes(self) -> int:
         """The bytes of all buffers."""
         return sum(self.words[HEAP_BUFFERS + 1 :: BUFFER_WORDS])
+
+    def take_out(self, address: int, nbytes: int) -> HeapBlock | None:
+        """The buffer at an address, None where it is no buffer, or much larger than so many bytes.
+
+        What is interrupted loses a buffer rather than free it twice.
+        """
+        words, most = self.words, nbytes + nbytes // LARGEST_UNUSED_PART
+        for at in range(HEAP_BUFFERS, len(words), BUFFER_WORDS):
+            if words[at] == address:
+                capacity = words[at + 1]
+                if not nbytes <= capacity <= most:
+                    return None
+                words[at] = words[at + 1] = 0
+                if (other := waiting_buffers.take(nbytes, most)) is not None:
+                    other.address, words[at], words[at + 1] = 0, other.address, len(other)
+                return HeapBlock(address, capacity)
+        return None
 
     def interruption(self) -> BaseException:
         """What a handler has raised, once."""

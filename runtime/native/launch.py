@@ -17,7 +17,7 @@ from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.faults import STOPPED, illegal_data
-from onnxc.runtime.native.output_memory import ArrayMaker, array_maker
+from onnxc.runtime.native.output_memory import SMALLEST_BYTES, ArrayMaker, array_maker, array_over
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
 from onnxc.runtime.records import record
@@ -115,16 +115,13 @@ class NativeLaunch:
         return {symbol: workspace.words[FRAME_SYMBOLS + symbol] for symbol in self.step.binds}
 
     def late_outputs(self, symbols: Sequence[int], workspace: Workspace) -> list[np.ndarray]:
-        """Copies of what the call has left on the heap, with these symbols as it has bound them."""
-        arrays = []
+        """What the call has left on the heap, with these symbols as it has bound them; small ones are copied."""
+        heap, arrays = workspace.heap, []
         for k, word, shape_at in zip(self.step.late, self.late_words, self.late_shapes, strict=True):
-            shape, dtype = shape_at(symbols), DTYPES[self.step.specs[k].dtype]
-            try:
-                array = array_maker(prod(shape) * dtype.itemsize)(shape, dtype)
-            except MemoryError as problem:
-                raise out_of_memory([shape], [dtype]) from problem
-            ctypes.memmove(read_address(array), workspace.words[word], array.nbytes)
-            arrays.append(array)
+            shape, dtype, address = shape_at(symbols), DTYPES[self.step.specs[k].dtype], workspace.words[word]
+            nbytes = prod(shape) * dtype.itemsize
+            block = heap.take_out(address, nbytes) if heap is not None and nbytes >= SMALLEST_BYTES else None
+            arrays.append(_copied(address, nbytes, shape, dtype) if block is None else array_over(block, shape, dtype))
         return arrays
 
     @cached_property
@@ -137,6 +134,15 @@ class NativeLaunch:
     def late_shapes(self) -> tuple[Callable[[Sequence[int]], tuple[int, ...]], ...]:
         """The shapes of the late outputs, as functions of the symbols."""
         return tuple(compile_sizes(self.step.specs[k].shape) for k in self.step.late)
+
+
+def _copied(address: int, nbytes: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    try:
+        array = array_maker(nbytes)(shape, dtype)
+    except MemoryError as problem:
+        raise out_of_memory([shape], [dtype]) from problem
+    ctypes.memmove(read_address(array), address, nbytes)
+    return array
 
 
 def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) -> DeviceError:

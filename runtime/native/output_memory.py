@@ -5,13 +5,14 @@ written: a transposition of f32[16, 197, 384] took 1,680 us into new pages and t
 
 An output is an array over a lease of a block. The lease lives as long as the output or any view of it, and gives the
 block back when it dies, in whatever thread that is, even in the middle of the code below: blocks wait in a deque, whose
-operations are atomic, and nothing else is shared.
+operations are atomic, and nothing else is shared. The block is mapped for the output, or a buffer of a heap in which
+native code has left it.
 """
 
+import ctypes
 import mmap
-from collections import deque
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -19,19 +20,24 @@ import numpy as np
 from onnxc.runtime.cpu import HUGE_PAGE_BYTES
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.native.aligned_memory import advise_huge_pages
+from onnxc.runtime.native.heap import HeapBlock, waiting_buffers
+from onnxc.runtime.native.waiting_blocks import KEPT_BYTES, WaitingBlocks
 
-__all__ = ["array_maker", "is_output"]
+__all__ = ["SMALLEST_BYTES", "array_maker", "array_over", "is_output"]
 
 SMALLEST_BYTES = 128 * 1024
 """Smaller arrays come from memory that the process has: above it the C library asks the system."""
 
-KEPT_BYTES = 256 * 1024 * 1024
-"""How much may wait at most. Of threads that give back at the same time each may add one block more."""
-
 _PAGE_BYTES = 4096
 _STEPS = 8
 
+# All of the address space but the first page: the address 0 is none to NumPy.
+_memory = memoryview((ctypes.c_char * (sys.maxsize // 2)).from_address(_PAGE_BYTES))
+
 ArrayMaker = Callable[[tuple[int, ...], DType], np.ndarray]
+
+
+_free = WaitingBlocks[mmap.mmap]()
 
 
 class _Lease(np.ndarray):
@@ -45,10 +51,17 @@ class _Lease(np.ndarray):
     def __del__(self) -> None:
         # Views of a lease are leases of nothing.
         if self.block is not None:
-            _give_back(self.block)
+            _free.give_back(self.block)
 
 
-_free: deque[mmap.mmap] = deque()
+class _HeapLease(np.ndarray):
+    """A buffer of a heap that is in use."""
+
+    block: HeapBlock | None = None
+
+    def __del__(self) -> None:
+        if self.block is not None:
+            waiting_buffers.give_back(self.block)
 
 
 def array_maker(nbytes: int) -> ArrayMaker:
@@ -58,7 +71,14 @@ def array_maker(nbytes: int) -> ArrayMaker:
 
 def is_output(array: np.ndarray) -> bool:
     """Whether it is an array that was made here, and no view of one."""
-    return type(array.base) is _Lease
+    return isinstance(array.base, _Lease | _HeapLease)
+
+
+def array_over(block: HeapBlock, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """The array that lies at the start of a block."""
+    lease = _HeapLease(len(block), np.uint8, _memory, block.address - _PAGE_BYTES)
+    lease.block = block
+    return np.ndarray(shape, dtype, lease)
 
 
 def _leased_array(nbytes: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -75,14 +95,9 @@ def _block_bytes(nbytes: int) -> int:
 
 
 def _take(nbytes: int) -> mmap.mmap:
-    """A block that waits, or a new one; those that do not fit wait on, the oldest first."""
-    # Another thread may take the last one first.
-    with suppress(IndexError):
-        for _ in range(len(_free)):
-            block = _free.popleft()
-            if len(block) == nbytes:
-                return block
-            _free.append(block)
+    """A block that waits, or a new one."""
+    if (block := _free.take(nbytes, nbytes)) is not None:
+        return block
     try:
         return _new_block(nbytes)
     except MemoryError:
@@ -99,12 +114,3 @@ def _new_block(nbytes: int) -> mmap.mmap:
     if nbytes >= 2 * HUGE_PAGE_BYTES:
         advise_huge_pages(block, 0, nbytes)
     return block
-
-
-def _give_back(block: mmap.mmap) -> None:
-    """Lets a block wait, in the place of the oldest ones where there would be too many bytes."""
-    _free.append(block)
-    waiting = sum(map(len, tuple(_free)))
-    with suppress(IndexError):
-        while waiting > KEPT_BYTES:
-            waiting -= len(_free.popleft())

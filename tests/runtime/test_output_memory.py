@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import onnxc
+from onnxc.runtime.executable import Executable
 from onnxc.runtime.native import output_memory
-from onnxc.runtime.native.output_memory import KEPT_BYTES, SMALLEST_BYTES, array_maker, is_output
+from onnxc.runtime.native.heap import waiting_buffers
+from onnxc.runtime.native.output_memory import SMALLEST_BYTES, array_maker, is_output
+from onnxc.runtime.native.waiting_blocks import KEPT_BYTES
 from tests.support.models import model_from_text
 
 F32 = np.dtype(np.float32)
@@ -22,8 +25,10 @@ F32 = np.dtype(np.float32)
 def _nothing_waits() -> Iterator[None]:
     gc.collect()
     output_memory._free.clear()
+    waiting_buffers.clear()
     yield
     output_memory._free.clear()
+    waiting_buffers.clear()
 
 
 def made(*shape: int, dtype: np.dtype = F32) -> np.ndarray:
@@ -151,3 +156,61 @@ def test_results_of_calls_are_their_own() -> None:
     kept, results = results[0][1][3], []
     executable(x)
     assert (kept == 0).all()
+
+
+def filled(outputs: str, nodes: str) -> Executable:
+    """What makes arrays of 2 of a shape that is data."""
+    graph = f"g (int64[2] s) => ({outputs}) {{ y = ConstantOfShape<value = int32[1] {{2}}>(s) {nodes} }}"
+    return onnxc.compile(model_from_text(f'<ir_version: 10, opset_import: ["" : 21]> {graph}'), threads=1)
+
+
+def test_outputs_whose_sizes_are_data_are_their_own() -> None:
+    executable, results = filled("int32[A, B] y", ""), list[np.ndarray]()
+    shapes = [(300, 400), (300, 400), (300, 401), (700, 400), (300, 400), (2, 3), (0, 3), (300, 400), (300, 399)]
+    for ordinal, shape in enumerate(shapes):
+        y = executable(np.array(shape))
+        assert (y.shape, y.dtype, y.flags.c_contiguous) == (shape, np.int32, True)
+        assert (y == 2).all()
+        y[:] = ordinal
+        results.append(y)
+    for ordinal, (y, shape) in enumerate(zip(results, shapes, strict=True)):
+        assert y.shape == shape
+        assert (y == ordinal).all()
+
+
+def test_a_buffer_that_nobody_holds_serves_again() -> None:
+    executable, addresses = filled("int32[A, B] y", ""), list[int]()
+    for _ in range(8):
+        y = executable(np.array([300, 400]))
+        assert is_output(y)
+        addresses.append(y.ctypes.data)
+    assert set(addresses[-3:]) <= set(addresses[:-3])
+
+
+def test_a_view_holds_the_buffer() -> None:
+    executable = filled("int32[A, B] y", "")
+    y = executable(np.array([300, 400]))
+    row = y[7, ::2]
+    row[:] = np.arange(200)
+    del y
+    for _ in range(4):
+        executable(np.array([300, 400]))
+    assert np.array_equal(row, np.arange(200))
+
+
+def test_what_is_much_smaller_than_the_buffer_is_copied() -> None:
+    executable = filled("int32[A, B] y", "")
+    for rows, leaves in [(3000, True), (3000, True), (2500, True), (300, False)]:
+        y = executable(np.array([rows, 400]))
+        assert isinstance(y.base, output_memory._HeapLease) == leaves
+        assert y.shape == (rows, 400)
+        assert (y == 2).all()
+
+
+def test_two_outputs_of_one_value_are_two_arrays() -> None:
+    executable = filled("int32[A, B] y, int32[C] z", "one = Constant<value = int64[1] {-1}>() z = Reshape(y, one)")
+    for _ in range(3):
+        y, z = executable(np.array([300, 400]))
+        y[:] = 1
+        assert (z == 2).all()
+        assert z.shape == (120_000,)
