@@ -58,6 +58,14 @@ def test_rows_of_a_table() -> None:
     assert "index 9 is outside of an axis of size 5" in message
 
 
+def test_one_index_for_a_row_of_elements_along_an_axis() -> None:
+    def rows(ir: Builder, x: Value, i: Value) -> Value:
+        return ir.gather_along(x, ir.broadcast(i, (0,), (i.shape[0], 4)), 0)
+
+    message = _error(rows, sample(F32, 5, 4), np.array([4, 0, 9], np.int64))
+    assert "index 9 is outside of an axis of size 5" in message
+
+
 def test_gather_along_an_axis() -> None:
     indices = np.array([[0, 3, 4, 1]], np.int64)
     message = _error(

@@ -458,3 +458,21 @@ def test_costly_parts_of_short_rows_are_joined(target: Target) -> None:
     native = Native(make(["f32[2, N, 2]", "f32[2, N, 1]"], build), target)
     for rows in (0, 1, 15, 16, 35):
         native.check(sample(F32, 2, rows, 2), sample(F32, 2, rows, 1, seed=1), bound=4e-6)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I8, I64, BOOL], ids=str)
+@pytest.mark.parametrize("length", ["L", "1", "64"])
+def test_rows_that_each_pick_one_element_along_an_axis(dtype: DType, target: Target, length: str) -> None:
+    def build(ir: Builder, x: Value, where: Value) -> list[Value]:
+        shape = (*where.shape, x.shape[2])
+        rows, columns = ir.broadcast(where, (0, 1), shape), ir.broadcast(ir.unsqueeze(where, (2,)), (0, 1, 2), shape)
+        return [ir.gather_along(x, rows, 0), ir.abs(ir.gather_along(x, columns, 0))]
+
+    native = Native(make([f"{dtype}[R, M, {length}]", "i64[N, M]"], build), target)
+    random = np.random.default_rng(0)
+    for rows, count, columns in [(1, 3, 2), (5, 4, 1), (3, 0, 2), (7, 2, 5)]:
+        for width in [0, 1, 7, 33, 100] if length == "L" else [int(length)]:
+            x, where = sample(dtype, rows, columns, width), random.integers(0, rows, (count, columns))
+            for found, wanted in zip(native(x, where), native.interpreted(x, where), strict=True):
+                assert found.tobytes() == wanted.tobytes(), (rows, count, columns, width)

@@ -19,7 +19,8 @@ def gathered_index(
 
     position(indices, index, size) is the element of `indices`, a position in an axis of `size`; fixed(n) is n.
 
-    gather: (before..., indices[q...], after...); gather_along: the same, the other positions being the result's own;
+    gather: (before..., indices[q...], after...); gather_along: the same, the other positions being the result's own,
+    and 0 where the indices are repeated;
     gather_nd: (batch..., indices[batch..., q..., :]..., after...).
     """
     data, indices = op.operands
@@ -31,7 +32,8 @@ def gathered_index(
         return (*index[:batch], *picked, *index[outer:]), sizes
     axis, size = op.int("axis"), data.shape[op.int("axis")]
     if op.name == "gather_along":
-        return (*index[:axis], position(indices, index, size), *index[axis + 1 :]), (size,)
+        varying = [fixed(0) if repeated else here for here, repeated in zip(index, _repeats(indices), strict=True)]
+        return (*index[:axis], position(indices, varying, size), *index[axis + 1 :]), (size,)
     rank = indices.rank
     picked_position = position(indices, index[axis : axis + rank], size)
     return (*index[:axis], picked_position, *index[axis + rank :]), (size,)
@@ -44,4 +46,15 @@ def picks_rows(op: Op) -> bool:
             return op.int("axis") + op.operands[1].rank < op.results[0].rank
         case "gather_nd":
             return op.operands[1].rank - 1 < op.results[0].rank
+        case "gather_along":
+            return op.int("axis") < op.results[0].rank - 1 and _repeats(op.operands[1])[-1]
     return False
+
+
+def _repeats(value: Value) -> Sequence[bool]:
+    """Whether a value is one element repeated, for each of its axes."""
+    op = value.op
+    if op is None or op.name != "broadcast":
+        return [False] * value.rank
+    sizes = dict(zip(op.ints("axes"), op.operands[0].shape, strict=True))
+    return [sizes.get(axis, 1) == 1 for axis in range(value.rank)]
