@@ -1,35 +1,80 @@
 """Convolutions of single pixels whose filters only a call knows, as products of matrices.
 
 Filters are packed for the kernel of convolutions when they are compiled; those of a call would have to be for each, and
-images and results turned. A product reads the pixels of all channels where they lie.
+images and results turned. A product reads the pixels of all channels where they lie. The same goes for transposed
+convolutions whose taps are as many as their steps: each pixel of the image is multiplied for a block of the result.
 """
 
+from collections.abc import Sequence
+from math import prod
+
 from onnxc.compiler.ir.dims import product
-from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 
 def pixel_products(module: Module) -> Module:
     """Multiplies where a window is one pixel and filters are no constants."""
-    return rewrite(module, [multiply_pixels])
+    return rewrite(module, [multiply_pixels, multiply_spread_pixels])
 
 
 @rule("convolution")
 def multiply_pixels(op: Op, build: Rewriter) -> Outcome:
     """convolution(x, w)[n, o, p] = the sum of w[o, c] x[n, c, p] over c"""
     x, w = op.operands
-    is_of_floats = all(dtype.is_float for dtype in (x.dtype, w.dtype, op.dtype()))
-    if build.known_array(w) is not None or not is_of_floats or not _is_of_pixels(op):
+    if not _is_of_floats_of_calls(op, build) or not _is_of_pixels(op):
         return None
+    return build.reshape(_multiplied(build.reshape(w, w.shape[:2]), x, op, build), op.result.shape)
+
+
+@rule("convolution")
+def multiply_spread_pixels(op: Op, build: Rewriter) -> Outcome:
+    """convolution(spread(x), w)[n, o, d p + r] = the sum of w[o, c, d - 1 - r] x[n, c, p] over c, of d taps
+
+    The zeros between the pixels are not multiplied, as they are not by kernels of convolutions: an infinite filter
+    makes no NaN of them.
+    """
+    x, w = op.operands
+    taps = op.ints("input_dilations")
+    if not _is_of_floats_of_calls(op, build) or not _spreads_pixels(op, taps):
+        return None
+    filters, count = w, len(taps)
+    for axis in range(2, w.rank):
+        filters = build.reverse(filters, axis)
+    rows = build.reshape(build.transpose(filters, (0, *range(2, w.rank), 1)), (w.shape[0] * prod(taps), w.shape[1]))
+    y = build.reshape(_multiplied(rows, x, op, build), (x.shape[0], w.shape[0], *taps, *x.shape[2:]))
+    pairs = (axis for each in range(2, 2 + count) for axis in (each + count, each))
+    return build.reshape(build.transpose(y, (0, 1, *pairs)), op.result.shape)
+
+
+def _multiplied(rows: Value, x: Value, op: Op, build: Rewriter) -> Value:
+    """The sums of rows[o, c] x[n, c, ...] over c, all pixels along one axis."""
     lines = build.reshape(x, (*x.shape[:2], product(x.shape[2:])))
-    y = build.dot(build.reshape(w, w.shape[:2]), lines, "oc,ncp->nop", op.dtype())
-    return build.reshape(y, op.result.shape)
+    return build.dot(rows, lines, "oc,ncp->nop", op.dtype())
+
+
+def _is_of_floats_of_calls(op: Op, build: Rewriter) -> bool:
+    """Whether floats are convolved, channels first, with filters that are no constant."""
+    x, w = op.operands
+    is_of_floats = all(dtype.is_float for dtype in (x.dtype, w.dtype, op.dtype()))
+    return build.known_array(w) is None and is_of_floats and op.text("dimensions") == channels_first(w.rank - 2)
 
 
 def _is_of_pixels(op: Op) -> bool:
-    """Whether channels come first, and a result is of the channels of one pixel: without padding, and without steps."""
-    w = op.operands[1]
-    steps = {*op.ints("strides"), *op.ints("input_dilations"), op.int("groups"), *w.shape[2:]}
+    """Whether a result is of the channels of one pixel: without padding, and without steps."""
+    steps = {*op.ints("strides"), *op.ints("input_dilations"), op.int("groups"), *op.operands[1].shape[2:]}
     is_padded = any(size != 0 for size in (*op.dims("low"), *op.dims("high")))
-    return op.text("dimensions") == channels_first(w.rank - 2) and steps <= {1} and not is_padded
+    return steps <= {1} and not is_padded
+
+
+def _spreads_pixels(op: Op, taps: Sequence[int]) -> bool:
+    """Whether each pixel of the image becomes a block of the result, of as many as there are taps along each axis."""
+    x, w = op.operands
+    others = {*op.ints("strides"), *op.ints("dilations"), op.int("groups")}
+    padding = [size - 1 for size in taps]
+    is_whole = all(
+        size * spread == result for size, spread, result in zip(x.shape[2:], taps, op.result.shape[2:], strict=True)
+    )
+    is_padded = list(op.dims("low")) == padding == list(op.dims("high"))
+    return others == {1} and max(taps) > 1 and tuple(w.shape[2:]) == tuple(taps) and is_padded and is_whole
