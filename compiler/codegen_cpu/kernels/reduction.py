@@ -352,13 +352,13 @@ class _RowLoops:
 
     def _is_better(self, fold: Op, x: Reg, best: Reg) -> Reg:
         f, dtype, last = self.frame.f, fold.operands[0].dtype, fold.flag("last")
-        table = table_of(dtype)
-        compare = table["less_equal" if last else "less"]
-        better = compare(f, dtype, best, x) if fold.text("kind") == "max" else compare(f, dtype, x, best)
-        if not dtype.is_float:
-            return better
-        nan, known = f.fcmp("uno", x, x), f.fcmp("ord", best, best)
-        return f.or_(better, nan if last else f.and_(nan, known))
+        lower, upper = (best, x) if fold.text("kind") == "max" else (x, best)
+        if dtype.is_float and last:
+            return f.or_(f.fcmp("ole", lower, upper), f.fcmp("uno", x, x))
+        if dtype.is_float:
+            # Less, or one of the two is NaN, which is not the best.
+            return f.and_(f.fcmp("ult", lower, upper), f.fcmp("ord", best, best))
+        return table_of(dtype)["less_equal" if last else "less"](f, dtype, lower, upper)
 
     # Results
 
