@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.elementary.inverse_trigonometric import acos, as
 from onnxc.compiler.codegen_cpu.elementary.library import call_per_lane
 from onnxc.compiler.codegen_cpu.elementary.logarithm import acosh, asinh, atanh, log
 from onnxc.compiler.codegen_cpu.elementary.power import pow
-from onnxc.compiler.codegen_cpu.elementary.remainder import rem
+from onnxc.compiler.codegen_cpu.elementary.remainder import rem, rem_f64
 from onnxc.compiler.codegen_cpu.elementary.trigonometric import cos, sin, tan
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
@@ -24,9 +24,9 @@ _F32: Mapping[str, Emit] = {
     "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh, "atanh": atanh, "erf": erf,
     "pow": pow, "rem": rem,
 }  # fmt: skip
-_F64: Mapping[str, Emit] = {"exp": exp, "log": log, "tanh": tanh, "erf": erf, "sin": sin, "cos": cos}
-
-_LIBRARY_NAMES = {name: "fmod" if name == "rem" else name for name in _F32}
+_F64: Mapping[str, Emit] = {
+    "exp": exp, "log": log, "tanh": tanh, "erf": erf, "sin": sin, "cos": cos, "rem": rem_f64
+}  # fmt: skip
 
 
 def _emitter(name: str) -> Emit:
@@ -34,7 +34,7 @@ def _emitter(name: str) -> Emit:
         table = _F32 if operands[0].element == "float" else _F64
         if name in table:
             return table[name](f, *operands)
-        return call_per_lane(f, _LIBRARY_NAMES[name], *operands)
+        return call_per_lane(f, name, *operands)
 
     return emit
 

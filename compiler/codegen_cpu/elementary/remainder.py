@@ -1,4 +1,4 @@
-"""rem of f32, C's fmod: exact for every pair of operands, by long division in f64."""
+"""rem, C's fmod: exact for every pair of operands. That of f32 is a long division in f64."""
 
 import math
 
@@ -11,11 +11,15 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
+from onnxc.compiler.codegen_cpu.elementary.library import call_per_lane
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
 
 # The bits of an f64 that a digit of the quotient does not use: 28 bits of it times 24 of the divisor are exact.
 _UNUSED_BITS = 25
+
+# Quotients of f64 below it are rounded to no less than what they are without their fraction.
+_EXACT_QUOTIENTS = 2.0**53
 
 
 def rem(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
@@ -48,3 +52,23 @@ def _subtract_digit(f: FunctionBuilder, rest: Reg, divisor: Reg) -> Reg:
 
 def _widened(f: FunctionBuilder, x: Reg) -> Reg:
     return f.convert("fpext", x, vector_type("double", x.lanes))
+
+
+def rem_f64(f: FunctionBuilder, x: Reg, y: Reg) -> Reg:
+    """As `rem`: in one step where the quotients of all lanes are below 2^53, else by the C library.
+
+    The step is exact: what is left is a multiple of the last place of the divisor, and no more than the divisor.
+    """
+    if "fma" not in f.features:
+        return call_per_lane(f, "fmod", x, y)
+    a, b = absolute(f, x), absolute(f, y)
+    quotient = f.fdiv(a, b)
+    is_far = f.or_(f.fcmp("uge", quotient, _EXACT_QUOTIENTS), f.fcmp("uge", b, math.inf))
+
+    def subtract() -> tuple[Reg]:
+        rest = f.fma(f.fneg(f.intrinsic("llvm.trunc.*", x.type, quotient)), b, a)
+        # The quotient may have been rounded up to the next integer.
+        rest = f.select(f.fcmp("olt", rest, 0.0), f.fadd(rest, b), rest)
+        return (with_sign(f, rest, x),)
+
+    return f.if_(any_lane(f, is_far), lambda: (call_per_lane(f, "fmod", x, y),), subtract)[0]

@@ -338,3 +338,23 @@ def test_rem_is_exact_however_large_the_quotient() -> None:
     ]
     for x, y in pairs:
         assert same_bits(compute("rem", x, y), reference("rem", x, y).astype(F32)).all()
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+def test_rem_of_f64_is_exact_however_large_the_quotient(target: Target) -> None:
+    random = np.random.default_rng(0)
+    count = 1 << 14
+    y = random.uniform(0.1, 9, count)
+    # Multiples, and what is next to them: where a quotient is rounded up to an integer.
+    multiples = np.rint(np.exp2(random.uniform(0, 54, count))) * y
+    pairs = [
+        tuple(random.permutation(every_exponent(F64, 4, seed)) for seed in (0, 1)),
+        (random.uniform(-99, 99, count), random.uniform(-9, 9, count)),
+        (random.integers(0, 1 << 53, count).astype(F64), random.integers(1, 999, count).astype(F64)),
+        *((np.nextafter(multiples, toward), y) for toward in (0.0, INF)),
+        (multiples, -y),
+        (random.uniform(-1, 1, count) * 1e-308, random.uniform(-1, 1, count) * 1e-320),
+    ]
+    for dividend, divisor in pairs:
+        expected = reference("rem", dividend, divisor).astype(F64)
+        assert same_bits(compute("rem", dividend, divisor, lanes=4, target=target), expected).all()
