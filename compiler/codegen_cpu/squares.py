@@ -1,9 +1,10 @@
 """Values whose memory a kernel crosses: squares of them are turned in registers, into a tile that lies as rows do.
 
-A vector goes along the axis that is dense in memory; as many of them as it has lanes are a square, whose rows, turned,
-go along the last axis. The tile is as many rows as a line of the cache has elements, so that all of a line is used
-while it is there: lines 4096 bytes apart share a set, and push each other out. It stays in the nearest cache. Where the
-lines of the result are known not to do so, they are written from the registers.
+A vector goes along the axis that is dense in memory, or would be if some elements were not left out; as many of them as
+it has lanes are a square, whose rows, turned, go along the last axis. The tile is as many rows as a line of the cache
+has elements, so that all of a line is used while it is there: lines 4096 bytes apart share a set, and push each other
+out. It stays in the nearest cache. Where the lines of the result are known not to do so, they are written from the
+registers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.inner_loops.packing import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.elements import tile_rows
+from onnxc.compiler.codegen_cpu.shuffles import part_offsets, take_strided
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
@@ -22,7 +24,7 @@ from onnxc.runtime.records import record
 
 @record
 class TurnedTile:
-    """A tile of `rows` by `side` columns of a value that is the view of a buffer, dense along the axis `crossed`."""
+    """A tile of `rows` by `side` columns of a value that is the view of a buffer, close along the axis `crossed`."""
 
     frame: KernelFrame
     value: Value
@@ -86,14 +88,20 @@ class TurnedTile:
 
     def _load(self, index: Sequence[Int], ahead: Int, column: Int, mask: Reg | None) -> Reg:
         """A vector of the rows from those of the index and so many more on."""
-        f, view, memory = self.frame.f, self.view, memory_type(self.value.dtype)
+        f, view, lanes, memory = self.frame.f, self.view, self.frame.lanes, memory_type(self.value.dtype)
         e, at = self.frame.evaluator(), [*index[:-1], column]
         at[self.crossed] = f.add(at[self.crossed], ahead)
         offset = e.strided([*map(Index, at)], view.strides, view.offset)
-        address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, self.frame.lanes)
+        address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, lanes)
+        apart = view.strides[self.crossed]
+        assert isinstance(apart, int), view
         if mask is None:
-            return f.load(vector, address)
-        return masked_load(f, vector, address, mask, passthru=f.constant(vector, 0))
+            parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(lanes, apart)]
+            return take_strided(f, parts, apart)
+        if apart == 1:
+            return masked_load(f, vector, address, mask, passthru=f.constant(vector, 0))
+        steps = f.constant(vector_type("i64", lanes), [lane * apart for lane in range(lanes)])
+        return f.gather(vector, address, steps, mask, passthru=f.constant(vector, 0))
 
     def _address(self, column: Int, row: Int) -> Reg:
         f = self.frame.f

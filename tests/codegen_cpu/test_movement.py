@@ -476,3 +476,29 @@ def test_rows_that_each_pick_one_element_along_an_axis(dtype: DType, target: Tar
             x, where = sample(dtype, rows, columns, width), random.integers(0, rows, (count, columns))
             for found, wanted in zip(native(x, where), native.interpreted(x, where), strict=True):
                 assert found.tobytes() == wanted.tobytes(), (rows, count, columns, width)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I8, I64], ids=str)
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_what_is_left_out_of_is_turned_in_squares(dtype: DType, target: Target, step: int) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        kept = ir.slice(x, (0, 0, 1), (x.shape[0], x.shape[1], 77 // step), (1, 1, step))
+        turned = ir.transpose(kept, (0, 2, 1))
+        return [turned, ir.abs(turned)]
+
+    native = Native(make([f"{dtype}[N, M, 78]"], build), target)
+    assert "squares" in schedules(native)
+    for shape in [(1, 1, 78), (2, 7, 78), (1, 8, 78), (2, 67, 78), (0, 3, 78), (1, 300, 78)]:
+        x = signed_sample(dtype, *shape)
+        for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+            assert found.tobytes() == wanted.tobytes(), shape
+
+
+def test_what_lies_closer_along_the_last_axis_is_not_turned() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.slice(ir.reshape(x, (40, 40)), (0, 0), (10, 40), (4, 1))
+
+    native = Native(make(["f32[1600]"], build))
+    assert schedules(native) == ["rows"]
+    native.check(sample(F32, 1600))

@@ -15,6 +15,7 @@ from onnxc.compiler.codegen_cpu.schedules.elements import (
     element_domain,
 )
 from onnxc.compiler.codegen_cpu.short_rows import ShortRows, emit_short_rows
+from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
 from onnxc.compiler.codegen_cpu.squares import TurnedTile, turned_tiles
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import maximum, minimum
@@ -144,7 +145,7 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     Units go along the crossed axis first, so that what is read is mostly in order: f32[3152, 384] takes 3.3 ms,
     3.8 the other way.
     """
-    f, shape, crossed = frame.f, domain.shape, crossed_axis(domain, SMALLEST_CROSSED)
+    f, shape, crossed = frame.f, domain.shape, crossed_axis(domain, SMALLEST_CROSSED, LARGEST_SHUFFLED_STRIDE)
     assert crossed is not None, frame.kernel
     last = len(shape) - 1
     others = [axis for axis in range(last) if axis != crossed]
@@ -154,7 +155,8 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     counts = [floordiv(shape[axis] + length - 1, length) for axis, length in ((last, side), (crossed, rows))]
     units = [shape[axis] for axis in others] + counts
     row_side = frame.size(rows)
-    turned = {value: view for value, view in domain.leaves.items() if is_crossed(view, crossed)}
+    leaves = domain.leaves.items()
+    turned = {value: view for value, view in leaves if is_crossed(view, crossed, LARGEST_SHUFFLED_STRIDE)}
     tiles = turned_tiles(frame, crossed, side, turned)
 
     def unit(ordinal: Reg) -> None:

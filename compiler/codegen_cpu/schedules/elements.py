@@ -291,7 +291,8 @@ def _pointwise(problem: KernelProblem, block: Block, domain: Domain | None, targ
 
 def _turned_axis(block: Block, domain: Domain) -> int | None:
     """The axis along which memory is crossed, of elements that are turned in squares; None where there is none."""
-    return crossed_axis(domain, SMALLEST_CROSSED) if _widest(block, domain) <= LARGEST_TURNED_BITS else None
+    is_turned = _widest(block, domain) <= LARGEST_TURNED_BITS
+    return crossed_axis(domain, SMALLEST_CROSSED, LARGEST_SHUFFLED_STRIDE) if is_turned else None
 
 
 def _widest(block: Block, domain: Domain) -> int:

@@ -168,23 +168,27 @@ def _turned_back(domain: Domain, axis: int) -> Domain:
     return Domain(domain.shape, leaves, backwards(domain.output), first)
 
 
-def crossed_axis(domain: Domain, least: int) -> int | None:
-    """The axis along which a leaf is dense in memory while the output is not, or None where there is none.
+def crossed_axis(domain: Domain, least: int, farthest: int = 1) -> int | None:
+    """The axis along which a leaf lies close in memory while the output does not, or None where there is none.
 
-    Neither this axis nor the last may be known to have fewer than `least` places.
+    Neither this axis nor the last may be known to have fewer than `least` places. Elements are close that are at most
+    `farthest` apart; the closest come first.
     """
     if len(domain.shape) < 2 or domain.output[-1] != 1 or _is_below(domain.shape[-1], least):
         return None
-    for view in domain.leaves.values():
-        for axis in range(len(domain.shape) - 1):
-            if is_crossed(view, axis) and not _is_below(domain.shape[axis], least):
-                return axis
+    axes = [axis for axis, size in enumerate(domain.shape[:-1]) if not _is_below(size, least)]
+    for apart in range(1, farthest + 1):
+        for view in domain.leaves.values():
+            for axis in axes:
+                if view.strides[axis] == apart and is_crossed(view, axis, apart):
+                    return axis
     return None
 
 
-def is_crossed(view: View, axis: int) -> bool:
-    """Whether a view is dense along an axis, and not along the last one."""
-    return view.strides[axis] == 1 and view.strides[-1] not in (0, 1)
+def is_crossed(view: View, axis: int, farthest: int = 1) -> bool:
+    """Whether the elements of a view are close along an axis, and neither closer nor repeated along the last one."""
+    apart = view.strides[axis]
+    return isinstance(apart, int) and 1 <= apart <= farthest and view.strides[-1] not in range(apart + 1)
 
 
 def _is_below(size: Dim, least: int) -> bool:
