@@ -77,4 +77,10 @@ def _spreads_pixels(op: Op, taps: Sequence[int]) -> bool:
         size * spread == result for size, spread, result in zip(x.shape[2:], taps, op.result.shape[2:], strict=True)
     )
     is_padded = list(op.dims("low")) == padding == list(op.dims("high"))
-    return others == {1} and max(taps) > 1 and tuple(w.shape[2:]) == tuple(taps) and is_padded and is_whole
+    return (
+        others == {1}
+        and any(size > 1 for size in taps)
+        and tuple(w.shape[2:]) == tuple(taps)
+        and is_padded
+        and is_whole
+    )

@@ -61,6 +61,7 @@ PAIRS = {
     "blocks that overlap": Pair((f32(N, 4, 5), f32(2, 4, 3)), lambda b, x, w: _spread(b, x, w, 2, 2)),
     "a part of the blocks": Pair((f32(N, 4, 5), f32(2, 4, 2)), lambda b, x, w: _spread(b, x, w, 0, 1)),
     "blocks of groups": Pair((f32(N, 4, 5), f32(2, 2, 2)), lambda b, x, w: _spread(b, x, w, groups=2)),
+    "no spatial axes": Pair((f32(N, 4), f32(2, 2)), lambda b, x, w: b.convolution(x, w, [], [], [], [], groups=2)),
     "constant filters of blocks": Pair(
         (f32(N, 4, 5),), lambda b, x: _spread(b, x, b.constant(np.ones((2, 4, 2), np.float32)))
     ),
