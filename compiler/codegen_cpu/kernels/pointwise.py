@@ -86,7 +86,7 @@ def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int)
 
 
 def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
-    """Rows of the result; what indices that are data say of a row is found once."""
+    """Rows of the result; what indices that are data say of a row is found once, and between paddings is no mask."""
     shape = frame.root.shape
     if not shape:
         return write_rows(frame, shape, row_block, lambda e, index: _store(frame, e, None, index))
