@@ -50,8 +50,9 @@ def _fitting_sizes(graph: Graph, outer: Mapping[str, tuple[int, ...]]) -> Iterat
     shapes = {**outer, **{name: tensor.shape for name, tensor in graph.initializers.items()}}
     makers = {name: node for node in graph.nodes for name in node.outputs}
     for node in graph.nodes:
-        if (node.domain, node.operator) == (NCHWC, "Conv") and node.inputs[1] in shapes:
-            yield [size for size in SIZES if _fits_filters(size, shapes[node.inputs[1]], node.attributes.get("group"))]
+        filters = shapes.get(node.inputs[1], ()) if (node.domain, node.operator) == (NCHWC, "Conv") else ()
+        if len(filters) > 2:
+            yield [size for size in SIZES if _fits_filters(size, filters, node.attributes.get("group"))]
         if (node.domain, node.operator) == (NCHWC, "ReorderOutput"):
             blocked, channels = _channels(node, makers, shapes), node.attributes.get("channels")
             if blocked is not None and isinstance(channels, int):
@@ -62,7 +63,7 @@ def _fitting_sizes(graph: Graph, outer: Mapping[str, tuple[int, ...]]) -> Iterat
 
 def _fits_filters(size: int, shape: Sequence[int], group: object) -> bool:
     """Whether filters [M, C/group, *K] can be in blocks of this size; those of few channels have them on M alone."""
-    filters, channels = shape[0], shape[1]
+    filters, channels = shape[:2]
     in_blocks = channels % size == 0 if channels >= size else channels == 1 or group == 1
     return filters % size == 0 and in_blocks
 
@@ -72,6 +73,6 @@ def _channels(node: GraphNode, makers: Mapping[str, GraphNode], shapes: Mapping[
     behind = makers.get(node.inputs[0])
     while behind is not None and behind.operator not in ("Conv", "Concat"):
         behind = makers.get(behind.inputs[0]) if behind.inputs else None
-    if behind is None or (behind.domain, behind.operator) != (NCHWC, "Conv") or behind.inputs[1] not in shapes:
+    if behind is None or (behind.domain, behind.operator) != (NCHWC, "Conv"):
         return None
-    return shapes[behind.inputs[1]][0]
+    return next(iter(shapes.get(behind.inputs[1], ())), None)

@@ -220,6 +220,10 @@ def test_weights_that_calls_replace_lie_in_blocks_too() -> None:
 def test_what_fills_no_blocks_is_refused() -> None:
     with pytest.raises(onnxc.ModelError, match="channel-blocks"):
         run(blocked([node("Conv", ["x", "w"], "y")], [1, 3, 4, 4], {"w": normal(20, 3, 1, 1)}), normal(1, 3, 4, 4))
+    with pytest.raises(onnxc.ModelError, match="channel-blocks"):
+        run(blocked([node("ReorderInput", ["x"], "y")], [4, 8]), normal(4, 8))
+    with pytest.raises(onnxc.UnsupportedError, match="spatial axes"):
+        run(blocked([node("Conv", ["x", "w"], "y")], [1, 3, 4, 4], {"w": normal(8)}), normal(1, 3, 4, 4))
     nodes = [node("ReorderInput", ["x"], "a"), node("ReorderOutput", ["a"], "y", channels=40)]
     with pytest.raises(onnxc.ModelError, match="channel-blocks"):
         run(blocked(nodes, [1, 16, 4, 4]), normal(1, 16, 4, 4))

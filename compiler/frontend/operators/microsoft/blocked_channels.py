@@ -44,10 +44,18 @@ def _filters(w: Value, node: Node, ir: Builder) -> Value:
     return ir.reshape(plain, sizes)
 
 
+def _images(node: Node) -> Value:
+    """X, which has spatial axes."""
+    x = node.input("X")
+    if x.rank < 3:
+        node.fail(CODE, f"X has {x.rank} axes, none of them spatial", rule=f"ONNX Runtime {NCHWC}.{node.operator}, X")
+    return x
+
+
 @operator("ReorderInput", since=(1,), domain=NCHWC)
 def reorder_input(node: Node, ir: Builder) -> Value:
     """X: T[N, C, *S], or with channels_last T[N, *S, C]  →  T[N, C', *S] with zeros up to a multiple of the block"""
-    x = node.input("X")
+    x = _images(node)
     images = channels_first(x, ir) if node.flag("channels_last", default=False) else x
     channels = images.shape[1]
     if not isinstance(channels, int):
@@ -59,7 +67,7 @@ def reorder_input(node: Node, ir: Builder) -> Value:
 @operator("ReorderOutput", since=(1,), domain=NCHWC)
 def reorder_output(node: Node, ir: Builder) -> Value:
     """X: T[N, C', *S]  →  its first `channels`, with channels_last behind the spatial axes"""
-    x, channels = node.input("X"), node.int("channels", 0)
+    x, channels = _images(node), node.int("channels", 0)
     if not isinstance(x.shape[1], int) or not 0 < channels <= x.shape[1]:
         message = f"channels is {channels}, and X has {x.shape[1]}"
         node.fail(CODE, message, rule=f"ONNX Runtime {NCHWC}.ReorderOutput, attribute channels")
