@@ -87,12 +87,29 @@ ROWS = (
      [np.arange(72, dtype=np.float32).reshape(1, 4, 18)], {"s": np.int64([3, 5]), "t": np.int64([1, 2])}),
     (18, "Col2Im <strides = [2], dilations = [2]> (a, s, t)", 9,
      [np.float32([[[1, np.inf], [3, 4]]])], {"s": np.int64([6]), "t": np.int64([2])}),
+    *((28, f'BitShift <direction = "{way}"> (a, b)', 10, [x, np.roll(abs(x % 9), 1)], NONE)
+      for way in ("LEFT", "RIGHT") for x in (SIGNED, LARGE, LARGE.astype(np.int32))),
+    *((13, f"{name} <select_last_index = 1, axis = -1, keepdims = {keeps}> (a)", 7, [np.round(X)], NONE)
+      for name in ("ArgMax", "ArgMin") for keeps in (0, 1)),
+    (13, "ArgMax <select_last_index = 1, keepdims = 0> (a)", 11, [np.float32([1, np.nan, np.nan, 2])], NONE),
+    (13, "Clip (a, b, c)", 10, [ODD, np.float32(-1).reshape(()), np.float32(2).reshape(())], NONE),
+    (13, "Clip (a, , b)", 9, [LARGE, np.array(5)], NONE),
+    (13, "Clip (a, b, c)", 11, [BYTES, np.array(9, np.uint8), np.array(3, np.uint8)], NONE),
+    (11, "ScatterND (a, b, c)", 9, [X, PAIRS, X[0, :3] * 2], NONE),
+    (13, "ScatterND (a, b, c)", 10, [X, np.zeros((0, 2), np.int64), X[:0, 0]], NONE),
+    (11, "ScatterND (a, b, c)", 9, [np.zeros((2, 0, 3), np.float32), np.zeros((0, 2), np.int64), EMPTY], NONE),
+    (10, "ReverseSequence (a, b)", 9, [np.zeros((3, 2, 4, 0), np.float32), np.int64([1, 2])], NONE),
+    (14, "Reshape <allowzero = 1> (a, s)", 9, [X], {"s": np.int64([-1, 8])}),
+    (18, "Resize <axes = [2]> (a, , s)", 13, [X], {"s": np.float32([1.7])}),
+    (18, "Resize <axes = [-1, 1], mode = \"linear\"> (a, , , s)", 13, [X], {"s": np.int64([3, 5])}),
+    (18, 'Resize <axes = [1], mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize"> (a, r, s)', 17,
+     [X], {"s": np.float32([2]), "r": np.float32([0.2, 0.7])}),
     (22, "Bernoulli <seed = 3.0> (a)", 7, [np.abs(X) / 3], NONE),
     (15, "Bernoulli <seed = 3.0, dtype = 9> (a)", 14, [np.float64([0, 1, 0.5])], NONE),
 )  # fmt: skip
 IDS = [f"{row[1]} {row[3][0].dtype} {index}" for index, row in enumerate(ROWS)]
 
-NEEDS_SIZES = {("EyeLike", 8), ("GatherND", 9), ("GatherND", 10)}
+NEEDS_SIZES = {("EyeLike", 8), ("GatherND", 9), ("GatherND", 10), ("ScatterND", 9), ("ScatterND", 10)}
 """Operators whose composition depends on a size, in these versions."""
 
 
@@ -111,6 +128,21 @@ def test_it_computes_the_same_where_calls_tell_the_sizes(row: tuple) -> None:  #
             onnxc.convert_version(model, target)
         return
     assert_same_in(max(target, 9), model, inputs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.bool_])
+def test_where_and_expand_of_known_sizes_are_older_gathers_and_tiles(dtype: type) -> None:
+    condition, x, y = np.array([[True], [False]]), np.array([0, 1, 1], dtype), np.array([[1], [0]], dtype)
+    for inputs in (
+        [condition, x, y],
+        [np.array(True), x[:1], y[:, :0]],
+        [np.array(each) for each in (True, x[0], y[0, 0])],
+    ):
+        assert_same_in(7, model_of(9, "Where (a, b, c)", inputs), inputs)
+    for given, sizes in ((x, [3]), (x, [4, 1, 3]), (x, []), (y, [5]), (y, [0, 1, 3]), (y[:1], [0, 1]), (x[0], [2])):
+        model = model_of(8, "Expand (a, s)", [np.asarray(given)], {"s": np.array(sizes, np.int64)})
+        assert_same_in(7, model, [np.asarray(given)])
+    assert_same_in(7, model_of(8, "Expand (a, b)", [y[:1], np.int64([2, 2, 3])]), [y[:1], np.int64([2, 2, 3])])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What works on the bits of integers, by products with powers of 2, which is exact for all of them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
@@ -8,7 +10,7 @@ from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import Adapter
 
-__all__ = ["bit_cast", "bit_shift", "bitwise", "bitwise_not"]
+__all__ = ["bit_cast", "bit_shift", "bit_shift_28", "bitwise", "bitwise_not"]
 
 WIDEST = 64
 
@@ -68,6 +70,32 @@ def bit_shift(change: Change) -> None:
         half = at("Div", wide, chosen(np.append(powers, powers[-1])))
         result = at("Div", half, chosen(np.append(np.ones(WIDEST, np.uint64), np.uint64(2))))
     at.become("Cast", result, to=element)
+
+
+UNSIGNED: Mapping[int, int] = {
+    TensorProto.INT8: TensorProto.UINT8,
+    TensorProto.INT16: TensorProto.UINT16,
+    TensorProto.INT32: TensorProto.UINT32,
+    TensorProto.INT64: TensorProto.UINT64,
+}
+
+
+def bit_shift_28(change: Change) -> None:
+    """Signed integers shifted as unsigned ones; negative ones to the right between two inversions of all bits."""
+    at, element, x = Steps(change), change.element(0), change.input(0)
+    unsigned = UNSIGNED.get(element)
+    if unsigned is None:
+        return
+    direction, all_bits = change.text("direction"), at.scalar(-1)
+    is_negative = at("Less", x, at.scalar(0))
+    if direction == "RIGHT":
+        x = at("Where", is_negative, at("Sub", all_bits, x), x)
+    by = at("Cast", change.input(1), to=unsigned)
+    shifted = at("Cast", at("BitShift", at("Cast", x, to=unsigned), by, direction=direction), to=element)
+    if direction == "RIGHT":
+        at.become("Where", is_negative, at("Sub", all_bits, shifted), shifted)
+    else:
+        at.become("Identity", shifted)
 
 
 def bit_cast(change: Change) -> None:

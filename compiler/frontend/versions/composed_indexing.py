@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.sizes import Size, along, positions, size_of, sizes_of, vector
 from onnxc.compiler.frontend.versions.steps import Steps
 
-__all__ = ["eye_like", "gather_elements", "gather_nd", "one_hot", "reverse_sequence", "tensor_scatter"]
+__all__ = ["eye_like", "gather_elements", "gather_nd", "one_hot", "reverse_sequence", "scatter_nd", "tensor_scatter"]
 
 
 def gather_elements(change: Change) -> None:
@@ -65,6 +65,24 @@ def _flat(at: Steps, indices: Sequence[str], sizes: Sequence[Size]) -> str:
     return total
 
 
+def scatter_nd(change: Change) -> None:
+    """Rows of the tensor, whose first axes are one, written at flat indices."""
+    at, x, indices = Steps(change), change.input(0), change.input(1)
+    if 0 in (change.shape(x) or ()):
+        at.become("Identity", x)
+        return
+    depth = size_of(at, indices, -1)
+    if not isinstance(depth, int):
+        change.fail("the depth of its indices is not known")
+    sizes, last = sizes_of(at, x), change.rank(1) - 1
+    columns = [at("Gather", indices, at.number(k, np.int64), axis=last) for k in range(depth)]
+    each = [_from_front(at, column, change.element(1), sizes[k]) for k, column in enumerate(columns)]
+    rows = at("Reshape", _flat(at, each, sizes[:depth]), at.integers(-1, 1))
+    updates = at("Flatten", change.input(2), axis=last)
+    written = at("Scatter", at("Flatten", x, axis=depth), at("Expand", rows, at("Shape", updates)), updates, axis=0)
+    at.become("Reshape", written, at("Shape", x))
+
+
 def tensor_scatter(change: Change) -> None:
     """The update written element by element, from the index of each batch on."""
     at, update, starts = Steps(change), change.input(1), change.input(2)
@@ -107,6 +125,9 @@ def one_hot_11(change: Change) -> None:
 def reverse_sequence(change: Change) -> None:
     """Rows of both axes from where they come from: counted back from the end of a sequence, else their own position."""
     at, x = Steps(change), change.input(0)
+    if 0 in (change.shape(x) or ()):
+        at.become("Identity", x)
+        return
     time, batch = change.integer("time_axis"), change.integer("batch_axis", 1)
     sizes = [size_of(at, x, axis) for axis in (0, 1)]
     each = [along(at, positions(at, size), axis, 2) for axis, size in enumerate(sizes)]

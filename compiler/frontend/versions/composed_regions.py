@@ -10,7 +10,7 @@ from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.sizes import Size, positions, size_of, sizes_of, sum_of, value_of, vector
 from onnxc.compiler.frontend.versions.steps import MOST_CHOICES, Steps
 
-__all__ = ["center_crop_pad", "col2im", "pad_18", "pad_19"]
+__all__ = ["center_crop_pad", "col2im", "pad_18", "pad_19", "resize_18"]
 
 
 def _axes(change: Change, axes: Sequence[int] | None) -> list[int]:
@@ -64,6 +64,31 @@ def pad_18(change: Change) -> None:
         sides = [at("Slice", change.input(1), *pair, at.integers(0)) for pair in (bounds[:2], bounds[1:])]
         change.set_input(1, at("Concat", *_spread(at, sides, axes, rank), axis=0))
     change.keep_inputs(3)
+
+
+def resize_18(change: Change) -> None:
+    """Scales, sizes and regions of some axes, as those of all."""
+    given = change.integers("axes")
+    if given is None:
+        return
+    at, rank, axes = Steps(change), change.rank(0), _axes(change, given)
+    change.drop("axes")
+    count = len(axes)
+    for position, others in ((1, (0.0, 1.0)), (2, (1.0,)), (3, ())):
+        if not change.input(position) or change.shape(change.input(position)) == (0,):
+            continue
+        parts = []
+        for side in range(len(others) or 1):
+            for axis in range(rank):
+                if axis in axes:
+                    ordinal = side * count + axes.index(axis)
+                    parts.append(at("Gather", change.input(position), at.integers(ordinal), axis=0))
+                elif others:
+                    like = change.element(position)
+                    parts.append(at.cast(change.tensor(np.array([others[side]], np.float32), "kept"), like))
+                else:
+                    parts.append(value_of(at, size_of(at, change.input(0), axis)))
+        change.set_input(position, at("Concat", *parts, axis=0))
 
 
 def pad_19(change: Change) -> None:

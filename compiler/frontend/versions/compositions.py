@@ -13,6 +13,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
 from onnxc.compiler.frontend.versions.composed_attention import attention, rotary_embedding
 from onnxc.compiler.frontend.versions.composed_bits import bit_cast, bit_shift, bitwise, bitwise_not
+from onnxc.compiler.frontend.versions.composed_choices import expand_8, where_9
 from onnxc.compiler.frontend.versions.composed_einsum import einsum
 from onnxc.compiler.frontend.versions.composed_fourier import dft, mel_weight_matrix, stft
 from onnxc.compiler.frontend.versions.composed_indexing import (
@@ -21,6 +22,7 @@ from onnxc.compiler.frontend.versions.composed_indexing import (
     gather_nd,
     one_hot,
     reverse_sequence,
+    scatter_nd,
     tensor_scatter,
 )
 from onnxc.compiler.frontend.versions.composed_linear_attention import linear_attention
@@ -274,6 +276,7 @@ COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
     ("DequantizeLinear", 10): dequantize_linear,
     ("DynamicQuantizeLinear", 11): dynamic_quantize_linear,
     ("Einsum", 12): einsum,
+    ("Expand", 8): expand_8,
     ("EyeLike", 9): eye_like,
     ("GatherElements", 11): gather_elements,
     ("GatherND", 11): gather_nd,
@@ -303,6 +306,7 @@ COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
     ("RotaryEmbedding", 23): rotary_embedding,
     ("Round", 11): round_,
     ("STFT", 17): stft,
+    ("ScatterND", 11): scatter_nd,
     ("SequenceMap", 17): sequence_map,
     ("SoftmaxCrossEntropyLoss", 12): softmax_cross_entropy_loss,
     ("SwiGLU", 28): _swiglu,
@@ -310,4 +314,5 @@ COMPOSITIONS: Mapping[tuple[str, int], Adapter] = {
     ("TensorScatter", 24): tensor_scatter,
     ("ThresholdedRelu", 10): _thresholded_relu,
     ("Trilu", 14): _trilu,
+    ("Where", 9): where_9,
 }

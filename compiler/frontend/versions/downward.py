@@ -12,6 +12,8 @@ import numpy as np
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
 from onnxc.compiler.frontend.versions.change import FLOATS, Change
 from onnxc.compiler.frontend.versions.composed_attention import attention_24, attention_25
+from onnxc.compiler.frontend.versions.composed_bits import bit_shift_28
+from onnxc.compiler.frontend.versions.composed_choices import arg_12, bounded
 from onnxc.compiler.frontend.versions.composed_indexing import gather_nd_12, one_hot_11
 from onnxc.compiler.frontend.versions.composed_numbers import equal_11, mod_28
 from onnxc.compiler.frontend.versions.composed_quantization import (
@@ -21,7 +23,7 @@ from onnxc.compiler.frontend.versions.composed_quantization import (
     quantize_linear,
     quantize_linear_21,
 )
-from onnxc.compiler.frontend.versions.composed_regions import pad_18, pad_19
+from onnxc.compiler.frontend.versions.composed_regions import pad_18, pad_19, resize_18
 from onnxc.compiler.frontend.versions.composed_sampling import grid_sample
 from onnxc.compiler.frontend.versions.compositions import COMPOSITIONS, group_normalization
 from onnxc.compiler.frontend.versions.constants import CONSTANT_FIELDS
@@ -101,12 +103,18 @@ def _cast_6(change: Change) -> None:
 
 
 def _clip_11(change: Change) -> None:
-    if change.element(0) not in FLOATS:
-        change.fail("it clips no floats")
+    if any(name not in change.values.constants for name in change.node.input[1:] if name):
+        bounded(change)
+        return
     for position, name, default in ((1, "min", -np.inf), (2, "max", np.inf)):
         bound = change.scalar(position)
         change.set(name, default if bound is None else bound)
     change.keep_inputs(1)
+
+
+def _clip_12(change: Change) -> None:
+    if change.element(0) not in FLOATS:
+        bounded(change)
 
 
 def _constant_9(change: Change) -> None:
@@ -211,6 +219,14 @@ def _axes_to_attribute(change: Change) -> None:
 
 def _reshape_5(change: Change) -> None:
     input_to_attribute(change, 1, "shape")
+
+
+def _reshape_14(change: Change) -> None:
+    """A size that is no 0 means the same, whatever a 0 means."""
+    shape = change.values.constants.get(change.input(1))
+    sizes = None if shape is None else change.constant(1)
+    if sizes is not None and sizes.all():
+        change.drop("allowzero")
 
 
 def _resize_11(change: Change) -> None:
@@ -391,10 +407,14 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("Attention", 24): attention_24,
     ("Attention", 25): attention_25,
     ("AveragePool", 19): _average_pool_19,
+    ("ArgMax", 12): arg_12,
+    ("ArgMin", 12): arg_12,
     ("BatchNormalization", 7): _is_test,
     ("BatchNormalization", 14): _batch_normalization_14,
+    ("BitShift", 28): bit_shift_28,
     ("Cast", 6): _cast_6,
     ("Clip", 11): _clip_11,
+    ("Clip", 12): _clip_12,
     ("Constant", 9): _constant_9,
     ("Constant", 12): _constant_12,
     ("DFT", 20): _dft_20,
@@ -427,10 +447,11 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("Range", 27): _nothing,
     ("ReduceSum", 13): _reduce,
     ("Reshape", 5): _reshape_5,
+    ("Reshape", 14): _reshape_14,
     ("Resize", 10): _resize_10,
     ("Resize", 11): _resize_11,
     ("Resize", 13): _resize_13,
-    ("Resize", 18): _nothing,
+    ("Resize", 18): resize_18,
     ("Resize", 19): _resize_19,
     ("RoiAlign", 16): _roi_align_16,
     ("Scan", 9): scan_to_8,
