@@ -1,5 +1,7 @@
 """Operators that a version has not yet, said there by older ones: they compute what they computed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx import ModelProto, checker
@@ -107,6 +109,11 @@ def test_every_composition_is_of_an_operator_when_it_is_new_and_is_tested() -> N
         *("BlackmanWindow", "CausalConvWithState", "HammingWindow", "HannWindow", "LinearAttention", "SequenceMap"),
         *("Expand", "Where"),
     }
+
+
+def test_the_page_says_how_many_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "versions.md").read_text()
+    assert f"lists {len(COMPOSITIONS)} of them" in page
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7])

@@ -142,6 +142,13 @@ class Change:
         type = self.values.types.get(self.input(position))
         return 0 if type is None else type.tensor_type.elem_type
 
+    def known_element(self, position: int) -> int:
+        """The number of the element type of an input, which must be known."""
+        element = self.element(position)
+        if element not in ELEMENT_TYPES:
+            self.fail(f"the type of its input {self.input(position)} is not known")
+        return element
+
     def shape(self, name: str) -> tuple[int | str, ...] | None:
         """The sizes of a value, symbols by name; None where its rank is not known."""
         type = self.values.types.get(name)
@@ -222,11 +229,9 @@ class Change:
 
     def typed_scalar(self, value: float, position: int, hint: str) -> str:
         """A new constant of rank 0 of the element type of an input."""
-        element = ELEMENT_TYPES.get(self.element(position))
-        if element is None:
-            self.fail(f"the type of its input {self.input(position)} is not known")
+        dtype = ELEMENT_TYPES[self.known_element(position)].dtype
         with np.errstate(over="ignore"):
-            return self.tensor(np.array(value).astype(element.dtype.numpy), hint)
+            return self.tensor(np.array(value).astype(dtype.numpy), hint)
 
     def follow(self, operator: str, inputs: Sequence[str], attributes: Mapping[str, Given], output: int = 0) -> None:
         """A new node behind this one that makes the output; its first input is what this node now gives."""

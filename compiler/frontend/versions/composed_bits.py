@@ -15,23 +15,16 @@ __all__ = ["bit_cast", "bit_shift", "bit_shift_28", "bitwise", "bitwise_not"]
 WIDEST = 64
 
 
-def _width(change: Change) -> int:
-    element = ELEMENT_TYPES.get(change.element(0))
-    if element is None:
-        change.fail("the type of its input is not known")
-    return element.dtype.bits
-
-
 def bitwise(operator: str) -> Adapter:
     """Each bit by an operator on truths, and all of them added up."""
 
     def adapt(change: Change) -> None:
-        at, width = Steps(change), _width(change)
+        at, width = Steps(change), ELEMENT_TYPES[change.known_element(0)].dtype.bits
         powers = change.tensor(np.uint64(1) << np.arange(width, dtype=np.uint64), "powers")
         left, right = (_bits(at, name, powers) for name in change.node.input)
         both = at("Cast", at(operator, left, right), to=TensorProto.UINT64)
         total = at.over("ReduceSum", at("Mul", both, powers), [-1], keepdims=0)
-        at.become("Cast", total, to=change.element(0))
+        at.become("Cast", total, to=change.known_element(0))
 
     return adapt
 
@@ -39,26 +32,23 @@ def bitwise(operator: str) -> Adapter:
 def _bits(at: Steps, x: str, powers: str) -> str:
     """bool[..., width]: the bits of integers, the lowest first."""
     wide = at.over("Unsqueeze", at("Cast", x, to=TensorProto.UINT64), [-1])
-    shifted, two = at("Div", wide, powers), at.number(2, np.uint64)
+    shifted, two = at("Div", wide, powers), at.constant(2, np.uint64)
     lowest = at("Sub", shifted, at("Mul", at("Div", shifted, two), two))
     return at("Cast", lowest, to=TensorProto.BOOL)
 
 
 def bitwise_not(change: Change) -> None:
     """-1 - x, in which -1 is all bits."""
-    element = ELEMENT_TYPES.get(change.element(0))
-    if element is None:
-        change.fail("the type of its input is not known")
-    all_bits = ~np.zeros((), element.dtype.numpy)
+    all_bits = ~np.zeros((), ELEMENT_TYPES[change.known_element(0)].dtype.numpy)
     Steps(change).become("Sub", change.tensor(all_bits, "constant"), change.input(0))
 
 
 def bit_shift(change: Change) -> None:
     """A product with a power of 2, or its quotient; nothing is left of what is shifted out of the widest type."""
-    at, element = Steps(change), change.element(0)
+    at, element = Steps(change), change.known_element(0)
     powers = np.uint64(1) << np.arange(WIDEST, dtype=np.uint64)
     wide, by = (at("Cast", name, to=TensorProto.UINT64) for name in change.node.input)
-    most = at.number(WIDEST, np.uint64)
+    most = at.constant(WIDEST, np.uint64)
     ordinals = at("Cast", at("Where", at("Less", by, most), by, most), to=TensorProto.INT64)
 
     def chosen(table: np.ndarray) -> str:
@@ -100,11 +90,8 @@ def bit_shift_28(change: Change) -> None:
 
 def bit_cast(change: Change) -> None:
     """Integers keep their bits when they are cast to integers of the same width."""
-    pair = [ELEMENT_TYPES.get(code) for code in (change.element(0), change.integer("to"))]
-    before, after = (None if each is None else each.dtype for each in pair)
-    if before is None or after is None:
-        change.fail("the type of its input is not known")
     at = Steps(change)
+    before, after = (ELEMENT_TYPES[code].dtype for code in (change.known_element(0), change.integer("to")))
     if before == after:
         at.become("Identity", change.input(0))
     elif before.is_integer and after.is_integer:

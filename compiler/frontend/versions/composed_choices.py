@@ -44,7 +44,7 @@ def where_9(change: Change) -> None:
     size = prod(shape)
     condition, x, y = (at("Expand", name, vector(at, shape)) for name in change.node.input)
     both = at("Concat", *(at("Reshape", value, at.integers(-1)) for value in (y, x)), axis=0)
-    chosen = at("Mul", at("Cast", condition, to=TensorProto.INT64), at.number(size, np.int64))
+    chosen = at("Mul", at("Cast", condition, to=TensorProto.INT64), at.constant(size, np.int64))
     own = change.tensor(np.arange(size, dtype=np.int64).reshape(shape), "positions")
     at.become("Gather", both, at("Add", chosen, own), axis=0)
 

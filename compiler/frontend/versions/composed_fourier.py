@@ -39,7 +39,7 @@ class _Roots:
 def _roots(at: Steps, rows: Size, bins: Size, length: Size) -> _Roots:
     products = at("Mul", along(at, positions(at, rows), 0, 2), positions(at, bins))
     turns = at("Cast", at("Mod", products, value_of(at, length)), to=F64)
-    angles = at("Mul", turns, at("Div", at.number(2 * pi, np.float64), as_float(at, length, F64)))
+    angles = at("Mul", turns, at("Div", at.constant(2 * pi, np.float64), as_float(at, length, F64)))
     return _Roots(at("Cos", angles), at("Sin", angles))
 
 
@@ -58,14 +58,14 @@ def dft(change: Change) -> None:
         wide = _fitted(at, wide, axis, rank, own, taken)
     order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
     turned = at("Transpose", wide, perm=order)
-    signal = [at("Gather", turned, at.number(part, np.int64), axis=rank - 1) for part in range(parts)]
+    signal = [at("Gather", turned, at.constant(part, np.int64), axis=rank - 1) for part in range(parts)]
     if is_inverse and is_onesided:
         result = [_real_signal(at, signal, taken, length)]
     else:
         result = _spectrum(at, signal, length, is_inverse=is_inverse, is_onesided=is_onesided)
     joined = at("Concat", *(at.over("Unsqueeze", part, [rank - 1]) for part in result), axis=rank - 1)
     back = at("Transpose", joined, perm=[order.index(each) for each in range(rank)])
-    at.become("Cast", back, to=change.element(0))
+    at.become("Cast", back, to=change.known_element(0))
 
 
 def _length(at: Steps, own: Size, *, is_half: bool) -> Size:
@@ -108,7 +108,7 @@ def _spectrum(at: Steps, signal: Sequence[str], length: Size, *, is_inverse: boo
     with_sines = [at("MatMul", part, roots.sines) for part in signal]
     signs = ("Sub", "Add") if is_inverse else ("Add", "Sub")
     if len(signal) == 1:
-        parts = [with_cosines[0], with_sines[0] if is_inverse else at("Sub", at.number(0, np.float64), with_sines[0])]
+        parts = [with_cosines[0], with_sines[0] if is_inverse else at("Sub", at.constant(0, np.float64), with_sines[0])]
     else:
         parts = [at(signs[0], with_cosines[0], with_sines[1]), at(signs[1], with_cosines[1], with_sines[0])]
     return [at("Div", part, as_float(at, length, F64)) for part in parts] if is_inverse else parts
@@ -122,7 +122,7 @@ def _real_signal(at: Steps, spectrum: Sequence[str], bins: Size, length: Size) -
     order = positions(at, bins)
     twice = at("Mul", order, at.integers(2))
     is_once = at("Or", at("Equal", order, at.integers(0)), at("Equal", twice, value_of(at, length)))
-    weights = at("Where", is_once, at.number(1, np.float64), at.number(2, np.float64))
+    weights = at("Where", is_once, at.constant(1, np.float64), at.constant(2, np.float64))
     real, imaginary = (at("Mul", part, weights) for part in spectrum)
     total = at("Sub", at("MatMul", real, roots.cosines), at("MatMul", imaginary, roots.sines))
     return at("Div", total, as_float(at, length, F64))
@@ -143,13 +143,13 @@ def stft(change: Change) -> None:
     wide = at("Cast", x, to=F64)
     wide = wide if rank == 3 else at.over("Unsqueeze", wide, [2])
     taken = at("Gather", wide, _frames(at, own, length, step), axis=1)
-    frames = [at("Gather", taken, at.number(part, np.int64), axis=3) for part in range(parts)]
+    frames = [at("Gather", taken, at.constant(part, np.int64), axis=3) for part in range(parts)]
     if window:
         factors = at("Cast", window, to=F64)
         frames = [at("Mul", part, factors) for part in frames]
     spectrum = _spectrum(at, frames, length, is_inverse=False, is_onesided=bool(change.integer("onesided", 1)))
     joined = at("Concat", *(at.over("Unsqueeze", part, [3]) for part in spectrum), axis=3)
-    at.become("Cast", joined, to=change.element(0))
+    at.become("Cast", joined, to=change.known_element(0))
 
 
 def _frames(at: Steps, own: Size, length: Size, step: Size) -> str:
@@ -186,7 +186,7 @@ def _corners(at: Steps, count: Size, length: Size) -> str:
     """f64[count + 2]: bins."""
 
     def f64(value: float) -> str:
-        return at.number(value, np.float64)
+        return at.constant(value, np.float64)
 
     edges = (at("Cast", at.change.input(position), to=F64) for position in (3, 4))
     low, high = (

@@ -27,13 +27,8 @@ def gather_elements(change: Change) -> None:
 def gather_nd(change: Change) -> None:
     """x[indices[..., 0], indices[..., 1], ...], of x whose first axes are one."""
     at, x, indices = Steps(change), change.input(0), change.input(1)
-    depth = size_of(at, indices, -1)
-    if not isinstance(depth, int):
-        change.fail("the depth of its indices is not known")
-    sizes, last = sizes_of(at, x), change.rank(1) - 1
-    columns = [at("Gather", indices, at.number(k, np.int64), axis=last) for k in range(depth)]
-    each = [_from_front(at, column, change.element(1), sizes[k]) for k, column in enumerate(columns)]
-    rows = at("Gather", at("Flatten", x, axis=depth), _flat(at, each, sizes[:depth]), axis=0)
+    sizes, depth = sizes_of(at, x), _depth(change)
+    rows = at("Gather", at("Flatten", x, axis=depth), _rows(at, sizes[:depth]), axis=0)
     at.become("Reshape", rows, vector(at, (*sizes_of(at, indices)[:-1], *sizes[depth:])))
 
 
@@ -50,11 +45,29 @@ def gather_nd_12(change: Change) -> None:
     change.set_input(1, at("Concat", *columns, indices, axis=rank - 1))
 
 
+def _depth(change: Change) -> int:
+    """Along how many axes the indices, which are the second input, go."""
+    shape = change.shape(change.input(1))
+    depth = shape[-1] if shape else ""
+    if not isinstance(depth, int):
+        change.fail("the depth of its indices is not known")
+    return depth
+
+
+def _rows(at: Steps, sizes: Sequence[Size]) -> str:
+    """The flat indices of what the second input names along the first axes, which have these sizes."""
+    indices, last = at.change.input(1), at.change.rank(1) - 1
+    columns = [at("Gather", indices, at.constant(k, np.int64), axis=last) for k in range(len(sizes))]
+    element = at.change.element(1)
+    each = [_from_front(at, column, element, size) for column, size in zip(columns, sizes, strict=True)]
+    return _flat(at, each, sizes)
+
+
 def _from_front(at: Steps, indices: str, element: int, size: Size) -> str:
     """Indices, i64, that may count from the end, counted from the first element."""
     wide = indices if element == TensorProto.INT64 else at("Cast", indices, to=TensorProto.INT64)
-    behind = at("Add", wide, vector(at, [size]) if isinstance(size, str) else at.number(size, np.int64))
-    return at("Where", at("Less", wide, at.number(0, np.int64)), behind, wide)
+    behind = at("Add", wide, vector(at, [size]) if isinstance(size, str) else at.constant(size, np.int64))
+    return at("Where", at("Less", wide, at.constant(0, np.int64)), behind, wide)
 
 
 def _flat(at: Steps, indices: Sequence[str], sizes: Sequence[Size]) -> str:
@@ -67,18 +80,13 @@ def _flat(at: Steps, indices: Sequence[str], sizes: Sequence[Size]) -> str:
 
 def scatter_nd(change: Change) -> None:
     """Rows of the tensor, whose first axes are one, written at flat indices."""
-    at, x, indices = Steps(change), change.input(0), change.input(1)
+    at, x = Steps(change), change.input(0)
     if 0 in (change.shape(x) or ()):
         at.become("Identity", x)
         return
-    depth = size_of(at, indices, -1)
-    if not isinstance(depth, int):
-        change.fail("the depth of its indices is not known")
-    sizes, last = sizes_of(at, x), change.rank(1) - 1
-    columns = [at("Gather", indices, at.number(k, np.int64), axis=last) for k in range(depth)]
-    each = [_from_front(at, column, change.element(1), sizes[k]) for k, column in enumerate(columns)]
-    rows = at("Reshape", _flat(at, each, sizes[:depth]), at.integers(-1, 1))
-    updates = at("Flatten", change.input(2), axis=last)
+    sizes, depth = sizes_of(at, x), _depth(change)
+    rows = at("Reshape", _rows(at, sizes[:depth]), at.integers(-1, 1))
+    updates = at("Flatten", change.input(2), axis=change.rank(1) - 1)
     written = at("Scatter", at("Flatten", x, axis=depth), at("Expand", rows, at("Shape", updates)), updates, axis=0)
     at.become("Reshape", written, at("Shape", x))
 
@@ -119,7 +127,7 @@ def one_hot_11(change: Change) -> None:
     at = Steps(change)
     wide = at.cast(change.input(0), TensorProto.INT64)
     behind = at("Add", wide, at.cast(change.input(1), TensorProto.INT64))
-    change.set_input(0, at("Where", at("Less", wide, at.number(0, np.int64)), behind, wide))
+    change.set_input(0, at("Where", at("Less", wide, at.constant(0, np.int64)), behind, wide))
 
 
 def reverse_sequence(change: Change) -> None:
@@ -132,7 +140,7 @@ def reverse_sequence(change: Change) -> None:
     sizes = [size_of(at, x, axis) for axis in (0, 1)]
     each = [along(at, positions(at, size), axis, 2) for axis, size in enumerate(sizes)]
     ends = along(at, change.input(1), batch, 2)
-    back = at("Sub", at("Sub", ends, at.number(1, np.int64)), each[time])
+    back = at("Sub", at("Sub", ends, at.constant(1, np.int64)), each[time])
     each[time] = at("Where", at("Less", each[time], ends), back, each[time])
     rows = at("Gather", at("Flatten", x, axis=2), _flat(at, each, sizes), axis=0)
     at.become("Reshape", rows, at("Shape", x))
@@ -146,4 +154,4 @@ def eye_like(change: Change) -> None:
     at, (rows, columns), diagonal = Steps(change), map(int, shape), change.integer("k")
     lower, strictly_lower = (np.tri(rows, columns, k, dtype=np.bool_) for k in (diagonal, diagonal - 1))
     made = change.tensor(lower & ~strictly_lower, "diagonal")
-    at.become("Cast", made, to=change.integer("dtype") or change.element(0))
+    at.become("Cast", made, to=change.integer("dtype") or change.known_element(0))

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
-from onnxc.compiler.frontend.versions.composed_numbers import rounded
+from onnxc.compiler.frontend.versions.composed_arithmetic import rounded
 from onnxc.compiler.frontend.versions.sizes import along
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import Adapter
@@ -43,7 +43,7 @@ def _quantized(at: Steps, scaled: str, zero_point: str, element: int) -> None:
     else:
         whole = at("Round", scaled)
     moved = at("Add", whole, at("Cast", zero_point, to=F32)) if zero_point else whole
-    low, high = (at.number(bound, np.float32) for bound in BOUNDS[element])
+    low, high = (at.constant(bound, np.float32) for bound in BOUNDS[element])
     at.become("Cast", at("Min", at("Max", moved, low), high), to=element)
 
 
@@ -104,14 +104,14 @@ def _scalar(at: Steps, position: int) -> str:
 def dynamic_quantize_linear(change: Change) -> None:
     """Quantised by the range of x and 0; the scale and the zero point are outputs too."""
     at, x = Steps(change), change.input(0)
-    zero = at.number(0, np.float32)
+    zero = at.constant(0, np.float32)
     high = at("Max", at("ReduceMax", x, keepdims=0), zero)
     low = at("Min", at("ReduceMin", x, keepdims=0), zero)
     extent = at("Sub", high, low)
     is_flat = at("Not", at("Or", at("Greater", extent, zero), at("IsNaN", extent)))
-    extent = at("Where", is_flat, at.number(1, np.float32), extent)
-    scale = at("Div", extent, at.number(255, np.float32))
-    clamped = at("Min", at("Max", at("Div", at("Neg", low), scale), zero), at.number(255, np.float32))
+    extent = at("Where", is_flat, at.constant(1, np.float32), extent)
+    scale = at("Div", extent, at.constant(255, np.float32))
+    clamped = at("Min", at("Max", at("Div", at("Neg", low), scale), zero), at.constant(255, np.float32))
     zero_point = at("Cast", at("Where", *rounded(at, clamped, F32)), to=TensorProto.UINT8)
     at.give(1, scale)
     at.give(2, zero_point)

@@ -20,7 +20,7 @@ def _axes(change: Change, axes: Sequence[int] | None) -> list[int]:
 def center_crop_pad(change: Change) -> None:
     """A Slice of the middle, and a Pad around it; an odd element is at the end."""
     at, x, rank = Steps(change), change.input(0), change.rank(0)
-    axes, zero, two = _axes(change, change.integers("axes")), at.number(0, np.int64), at.number(2, np.int64)
+    axes, zero, two = _axes(change, change.integers("axes")), at.constant(0, np.int64), at.constant(2, np.int64)
     if not axes:
         at.become("Identity", x)
         return

@@ -20,8 +20,6 @@ def running(operator: str) -> Adapter:
 
     def adapt(change: Change) -> None:
         at, rank = Steps(change), change.rank(0)
-        if not change.element(0):
-            change.fail("the type of its input is not known")
         given = change.input(1)
         if given in change.values.constants or rank == 1:
             axis = change.axis(int(change.scalar(1) or 0)) if rank > 1 else 0
@@ -30,7 +28,7 @@ def running(operator: str) -> Adapter:
         wide = at.cast(given, TensorProto.INT64)
         result = _scanned(at, operator, 0)
         for axis in range(1, rank):
-            is_chosen = at("Or", *(at("Equal", wide, at.number(each, np.int64)) for each in (axis, axis - rank)))
+            is_chosen = at("Or", *(at("Equal", wide, at.constant(each, np.int64)) for each in (axis, axis - rank)))
             result = at("Where", is_chosen, _scanned(at, operator, axis), result)
         at.become("Identity", result)
 
@@ -39,7 +37,7 @@ def running(operator: str) -> Adapter:
 
 def _scanned(at: Steps, operator: str, axis: int) -> str:
     """The sums or products along an axis."""
-    change, element = at.change, at.change.element(0)
+    change, element = at.change, at.change.known_element(0)
     is_exclusive = bool(change.integer("exclusive"))
     first = 0.0 if is_exclusive and operator == "Add" else START[operator]
     start = change.tensor(np.array(first).astype(ELEMENT_TYPES[element].dtype.numpy), "start")

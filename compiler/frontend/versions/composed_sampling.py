@@ -39,20 +39,20 @@ class _Axis:
     low: str
     high: str
 
-    def number(self, value: float) -> str:
-        return self.at.number(value, np.float32 if self.element == TensorProto.FLOAT else np.float64)
+    def constant(self, value: float) -> str:
+        return self.at.constant(value, np.float32 if self.element == TensorProto.FLOAT else np.float64)
 
     def last(self) -> str:
-        return self.at("Sub", self.length, self.number(1))
+        return self.at("Sub", self.length, self.constant(1))
 
     def clamped(self, x: str) -> str:
         """Between the first and the last element."""
-        return self.at("Min", self.at("Max", x, self.number(0)), self.last())
+        return self.at("Min", self.at("Max", x, self.constant(0)), self.last())
 
     def index(self, x: str) -> str:
         """i64: the element at or next to a coordinate without fraction; the first for one that is no number."""
-        is_behind = self.at("Less", self.number(0), x)
-        nearest = self.at("Where", is_behind, self.at("Min", x, self.last()), self.number(0))
+        is_behind = self.at("Less", self.constant(0), x)
+        nearest = self.at("Where", is_behind, self.at("Min", x, self.last()), self.constant(0))
         return self.at("Cast", nearest, to=TensorProto.INT64)
 
     def reflected(self, x: str) -> str:
@@ -62,12 +62,12 @@ class _Axis:
         excess = at("Where", below, at("Sub", self.low, x), at("Sub", x, self.high))
         turns = at("Floor", at("Div", excess, span))
         rest = at("Sub", excess, at("Mul", turns, span))
-        half = at("Div", turns, self.number(2))
+        half = at("Div", turns, self.constant(2))
         is_odd = at("Less", at("Floor", half), half)
         mirrored = at("Where", at("Xor", is_odd, below), at("Add", self.low, rest), at("Sub", self.high, rest))
         outside = at("Or", below, at("Less", self.high, x))
         moved = at("Where", outside, mirrored, x)
-        return at("Where", at("Less", self.number(0), span), moved, self.low)
+        return at("Where", at("Less", self.constant(0), span), moved, self.low)
 
 
 def grid_sample(change: Change) -> None:
@@ -80,7 +80,7 @@ def grid_sample(change: Change) -> None:
     grid = at.cast(grid, element)
     taps = []
     for axis, size in enumerate(sizes):
-        position = at("Gather", grid, at.number(len(sizes) - 1 - axis, np.int64), axis=rank - 1)
+        position = at("Gather", grid, at.constant(len(sizes) - 1 - axis, np.int64), axis=rank - 1)
         taps.append(_taps(_axis(at, position, size, element), mode))
     data = x if mode == "nearest" else at.cast(x, element)
     data = at("Transpose", data, perm=[0, *range(2, rank), 1])
@@ -89,22 +89,22 @@ def grid_sample(change: Change) -> None:
         read = _read(at, data, corner, rank - 1, change.element(0) if mode == "nearest" else element)
         total = at("Add", total, read) if total else read
     if mode != "nearest":
-        total = at("Cast", total, to=change.element(0))
+        total = at("Cast", total, to=change.known_element(0))
     at.become("Transpose", total, perm=[0, rank - 1, *range(1, rank - 1)])
 
 
 def _axis(at: Steps, position: str, size: Size, element: int) -> _Axis:
     """Positions in elements instead of from -1 to 1."""
 
-    def number(value: float) -> str:
-        return at.number(value, np.float32 if element == TensorProto.FLOAT else np.float64)
+    def constant(value: float) -> str:
+        return at.constant(value, np.float32 if element == TensorProto.FLOAT else np.float64)
 
-    length, from_start = as_float(at, size, element), at("Add", position, number(1))
+    length, from_start = as_float(at, size, element), at("Add", position, constant(1))
     if at.change.integer("align_corners"):
-        last = at("Sub", length, number(1))
-        return _Axis(at, element, at("Mul", at("Div", from_start, number(2)), last), length, number(0), last)
-    coordinate = at("Div", at("Sub", at("Mul", from_start, length), number(1)), number(2))
-    return _Axis(at, element, coordinate, length, number(-0.5), at("Sub", length, number(0.5)))
+        last = at("Sub", length, constant(1))
+        return _Axis(at, element, at("Mul", at("Div", from_start, constant(2)), last), length, constant(0), last)
+    coordinate = at("Div", at("Sub", at("Mul", from_start, length), constant(1)), constant(2))
+    return _Axis(at, element, coordinate, length, constant(-0.5), at("Sub", length, constant(0.5)))
 
 
 def _taps(axis: _Axis, mode: str) -> list[_Tap]:
@@ -120,11 +120,11 @@ def _taps(axis: _Axis, mode: str) -> list[_Tap]:
     rest = at("Sub", coordinate, base)
     taps = []
     for offset in OFFSETS[mode]:
-        element = at("Add", base, axis.number(offset)) if offset else base
+        element = at("Add", base, axis.constant(offset)) if offset else base
         element = axis.reflected(element) if padding == "reflection" else element
         inside = ""
         if padding == "zeros":
-            outside = at("Or", at("Less", element, axis.number(0)), at("Not", at("Less", element, axis.length)))
+            outside = at("Or", at("Less", element, axis.constant(0)), at("Not", at("Less", element, axis.length)))
             inside = at("Not", outside)
         taps.append(_Tap(axis.index(element), _weight(axis, rest, offset, mode), inside))
     return taps
@@ -132,17 +132,17 @@ def _taps(axis: _Axis, mode: str) -> list[_Tap]:
 
 def _weight(axis: _Axis, rest: str, offset: int, mode: str) -> str:
     """How much an element counts that lies `offset` from the floor of a coordinate, of which `rest` is left."""
-    at, number, a = axis.at, axis.number, CUBIC_COEFFICIENT
+    at, constant, a = axis.at, axis.constant, CUBIC_COEFFICIENT
     if mode == "nearest":
         return ""
-    distance = rest if offset == 0 else at("Abs", at("Sub", rest, number(offset)))
+    distance = rest if offset == 0 else at("Abs", at("Sub", rest, constant(offset)))
     if mode == "linear":
-        return at("Sub", number(1), distance)
+        return at("Sub", constant(1), distance)
     inner = offset in (0, 1)
     factors = (a + 2, -(a + 3), 0.0, 1.0) if inner else (a, -5 * a, 8 * a, -4 * a)
-    total = number(factors[0])
+    total = constant(factors[0])
     for factor in factors[1:]:
-        total = at("Add", at("Mul", total, distance), number(factor))
+        total = at("Add", at("Mul", total, distance), constant(factor))
     return total
 
 
@@ -152,7 +152,7 @@ def _read(at: Steps, data: str, corner: Sequence[_Tap], last: int, element: int)
     read = at("GatherND", data, indices, batch_dims=1)
     for tap in corner:
         if tap.inside:
-            zero = at.cast(at.number(0, np.float32), element)
+            zero = at.cast(at.constant(0, np.float32), element)
             read = at("Where", at.over("Unsqueeze", tap.inside, [last]), read, zero)
     for tap in corner:
         if tap.weight:
@@ -172,12 +172,12 @@ def affine_grid(change: Change) -> None:
         axis = rank - 1 - k
         moved = along(at, _centers(at, at("Gather", change.input(1), at.integers(2 + axis), axis=0)), axis, rank + 1)
         total = at("Add", total, at("Mul", _column(at, theta, k, rank), moved))
-    at.become("Cast", total, to=change.element(0))
+    at.become("Cast", total, to=change.known_element(0))
 
 
 def _column(at: Steps, theta: str, k: int, rank: int) -> str:
     """theta[N, 1..., r, k] without its last axis"""
-    column = at("Gather", theta, at.number(k, np.int64), axis=2)
+    column = at("Gather", theta, at.constant(k, np.int64), axis=2)
     return at.over("Unsqueeze", column, [*range(1, rank + 1)])
 
 
@@ -185,7 +185,7 @@ def _centers(at: Steps, size: Size) -> str:
     """f64[size]: the coordinates along an axis, from -1 to 1 over the centers of the pixels or over all of them."""
 
     def f64(value: float) -> str:
-        return at.number(value, np.float64)
+        return at.constant(value, np.float64)
 
     index, count = at("Cast", positions(at, size), to=TensorProto.DOUBLE), as_float(at, size, TensorProto.DOUBLE)
     if not at.change.integer("align_corners"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
+from onnxc.compiler.frontend.versions.composed_arithmetic import bernoulli, is_inf, is_nan, mod, range_, round_
 from onnxc.compiler.frontend.versions.composed_attention import attention, rotary_embedding
 from onnxc.compiler.frontend.versions.composed_bits import bit_cast, bit_shift, bitwise, bitwise_not
 from onnxc.compiler.frontend.versions.composed_choices import expand_8, where_9
@@ -27,7 +28,6 @@ from onnxc.compiler.frontend.versions.composed_indexing import (
 )
 from onnxc.compiler.frontend.versions.composed_linear_attention import linear_attention
 from onnxc.compiler.frontend.versions.composed_losses import negative_log_likelihood_loss, softmax_cross_entropy_loss
-from onnxc.compiler.frontend.versions.composed_numbers import bernoulli, is_inf, is_nan, mod, range_, round_
 from onnxc.compiler.frontend.versions.composed_quantization import (
     conv_integer,
     dequantize_linear,
@@ -219,7 +219,7 @@ def _trilu(change: Change) -> None:
         return
     row, column = along(at, positions(at, size_of(at, x, -2)), 0, 2), positions(at, size_of(at, x, -1))
     distance = at("Sub", column, row)
-    diagonal = at("Reshape", k, at.integers()) if k else at.number(0, np.int64)
+    diagonal = at("Reshape", k, at.integers()) if k else at.constant(0, np.int64)
     is_zero = at("Less", distance, diagonal) if is_upper else at("Less", diagonal, distance)
     at.become("Where", is_zero, at.scalar(0), x)
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import AttributeProto, TensorProto
 from onnxc.compiler.frontend.versions.change import FLOATS, Change
+from onnxc.compiler.frontend.versions.composed_arithmetic import equal_11, mod_28
 from onnxc.compiler.frontend.versions.composed_attention import attention_24, attention_25
 from onnxc.compiler.frontend.versions.composed_bits import bit_shift_28
 from onnxc.compiler.frontend.versions.composed_choices import arg_12, bounded
 from onnxc.compiler.frontend.versions.composed_indexing import gather_nd_12, one_hot_11
-from onnxc.compiler.frontend.versions.composed_numbers import equal_11, mod_28
 from onnxc.compiler.frontend.versions.composed_quantization import (
     dequantize_linear,
     dequantize_linear_21,

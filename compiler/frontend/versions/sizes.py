@@ -77,7 +77,7 @@ def value_of(at: Steps, size: Size) -> str:
 def as_float(at: Steps, size: Size, element: int) -> str:
     """The size as a float, of rank 0 or one element; `element` is f32 or f64."""
     if isinstance(size, int):
-        return at.number(size, np.float32 if element == TensorProto.FLOAT else np.float64)
+        return at.constant(size, np.float32 if element == TensorProto.FLOAT else np.float64)
     return at.cast(size, element)
 
 
@@ -86,9 +86,9 @@ def positions(at: Steps, size: Size) -> str:
     if isinstance(size, int) and size <= MOST_POSITIONS:
         return at.integers(*range(size))
     if at.change.version < RANGE_SINCE:
-        return at.over("Squeeze", at("NonZero", at("Expand", at.number(1, np.int64), value_of(at, size))), [0])
+        return at.over("Squeeze", at("NonZero", at("Expand", at.constant(1, np.int64), value_of(at, size))), [0])
     end = at.over("Squeeze", value_of(at, size), [0])
-    return at("Range", at.number(0, np.int64), end, at.number(1, np.int64))
+    return at("Range", at.constant(0, np.int64), end, at.constant(1, np.int64))
 
 
 def sum_of(at: Steps, first: Size, second: Size) -> Size:
@@ -113,5 +113,5 @@ def along(at: Steps, x: str, axis: int, rank: int) -> str:
 
 def positive(at: Steps, x: str) -> str:
     """Integers, i64, with 0 in place of what is below."""
-    zero = at.number(0, np.int64)
+    zero = at.constant(0, np.int64)
     return at("Where", at("Less", x, zero), zero, x)

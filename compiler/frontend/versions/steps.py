@@ -56,7 +56,7 @@ class Steps:
         """A constant of rank 0, of the element type of an input."""
         return self.change.typed_scalar(value, position, "constant")
 
-    def number(self, value: float, dtype: type[np.generic]) -> str:
+    def constant(self, value: float, dtype: type[np.generic]) -> str:
         """A constant of rank 0."""
         return self.change.tensor(np.array(value).astype(dtype), "constant")
 

@@ -27,7 +27,7 @@ def round_(change: Change) -> None:
 
 def rounded(at: Steps, x: str, element: int) -> tuple[str, str, str]:
     """What a Where makes the nearest integer of: the floor of the absolute value or the next one, with its sign."""
-    half, one, zero = (at.cast(at.number(value, np.float32), element) for value in (0.5, 1, 0))
+    half, one, zero = (at.cast(at.constant(value, np.float32), element) for value in (0.5, 1, 0))
     size = at("Abs", x)
     floor = at("Floor", size)
     rest, halved = at("Sub", size, floor), at("Mul", floor, half)
@@ -63,14 +63,14 @@ def is_inf(change: Change) -> None:
 
 def mod(change: Change) -> None:
     """What the quotient leaves, with the sign of the divisor unless `fmod`."""
-    at, element = Steps(change), change.element(0)
-    if element in FLOATS or not element:
+    at, element = Steps(change), change.known_element(0)
+    if element in FLOATS:
         change.fail("the rest of floats is none of their rounded quotient")
     wide = TensorProto.UINT64 if element in UNSIGNED else TensorProto.INT64
     a, b = (at.cast(name, wide) for name in change.node.input)
     rest = at("Sub", a, at("Mul", at("Div", a, b), b))
     if wide == TensorProto.INT64 and not change.integer("fmod"):
-        zero = at.number(0, np.int64)
+        zero = at.constant(0, np.int64)
         differs = at("Xor", at("Less", rest, zero), at("Less", b, zero))
         moved = at("And", differs, at("Cast", rest, to=TensorProto.BOOL))
         rest = at("Where", moved, at("Add", rest, b), rest)
@@ -102,16 +102,14 @@ def equal_11(change: Change) -> None:
 
 def range_(change: Change) -> None:
     """start + i delta, where i are the positions of as many ones as fit."""
-    at, element = Steps(change), change.element(0)
+    at, element = Steps(change), change.known_element(0)
     start, limit, delta = (at("Reshape", name, at.integers()) for name in change.node.input)
     if element in FLOATS:
         first, last, step = (at("Cast", name, to=TensorProto.DOUBLE) for name in (start, limit, delta))
         quotient = at("Ceil", at("Div", at("Sub", last, first), step))
         count = at("Cast", quotient, to=TensorProto.INT64)
-    elif element:
-        count = _count(at, *(at("Cast", name, to=TensorProto.INT64) for name in (start, limit, delta)))
     else:
-        change.fail("the type of its input is not known")
+        count = _count(at, *(at("Cast", name, to=TensorProto.INT64) for name in (start, limit, delta)))
     steps = positions(at, at("Reshape", positive(at, count), at.integers(1)))
     wide = TensorProto.FLOAT if element == TensorProto.FLOAT16 else element
     terms = at("Mul", at("Cast", steps, to=wide), at("Cast", delta, to=wide))
@@ -120,7 +118,7 @@ def range_(change: Change) -> None:
 
 def _count(at: Steps, start: str, limit: str, delta: str) -> str:
     """i64[]: how many integers there are, by the distance to the limit in the direction of delta."""
-    zero, one = at.number(0, np.int64), at.number(1, np.int64)
+    zero, one = at.constant(0, np.int64), at.constant(1, np.int64)
     ascends = at("Less", zero, delta)
     distance = at("Where", ascends, at("Sub", limit, start), at("Sub", start, limit))
     whole = at("Add", at("Div", at("Sub", distance, one), at("Abs", delta)), one)
@@ -135,4 +133,4 @@ def bernoulli(change: Change) -> None:
     if (seed := change.find("seed")) is not None:
         change.ahead[-1].attribute.add().CopyFrom(seed)
     is_one = at("Less", drawn, at.cast(x, wide))
-    at.become("Cast", is_one, to=change.integer("dtype") or change.element(0))
+    at.become("Cast", is_one, to=change.integer("dtype") or change.known_element(0))
