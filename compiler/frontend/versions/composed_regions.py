@@ -1,6 +1,6 @@
 """What crops, pads and adds up regions of tensors, by older operators."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -67,28 +67,31 @@ def pad_18(change: Change) -> None:
 
 
 def resize_18(change: Change) -> None:
-    """Scales, sizes and regions of some axes, as those of all."""
+    """Regions, scales or sizes of some axes, as those of all: the others are taken whole, and stay as they are."""
     given = change.integers("axes")
     if given is None:
         return
-    at, rank, axes = Steps(change), change.rank(0), _axes(change, given)
+    at, axes = Steps(change), _axes(change, given)
     change.drop("axes")
-    count = len(axes)
-    for position, others in ((1, (0.0, 1.0)), (2, (1.0,)), (3, ())):
-        if not change.input(position) or change.shape(change.input(position)) == (0,):
-            continue
-        parts = []
-        for side in range(len(others) or 1):
-            for axis in range(rank):
-                if axis in axes:
-                    ordinal = side * count + axes.index(axis)
-                    parts.append(at("Gather", change.input(position), at.integers(ordinal), axis=0))
-                elif others:
-                    like = change.element(position)
-                    parts.append(at.cast(change.tensor(np.array([others[side]], np.float32), "kept"), like))
-                else:
-                    parts.append(value_of(at, size_of(at, change.input(0), axis)))
-        change.set_input(position, at("Concat", *parts, axis=0))
+    for position, others in ((1, (0, 1)), (2, (1,)), (3, ())):
+        name = change.input(position)
+        if name and change.shape(name) != (0,):
+            change.set_input(position, at("Concat", *_of_all_axes(at, position, axes, others), axis=0))
+
+
+def _of_all_axes(at: Steps, position: int, axes: Sequence[int], others: Sequence[int]) -> Iterator[str]:
+    """What an input tells of each axis, once for each of `others`, which stand for other axes; else their sizes."""
+    change = at.change
+    for side in range(len(others) or 1):
+        for axis in range(change.rank(0)):
+            if axis in axes:
+                ordinal = at.integers(side * len(axes) + axes.index(axis))
+                yield at("Gather", change.input(position), ordinal, axis=0)
+            elif others:
+                kept = change.tensor(np.array([others[side]], np.float32), "kept")
+                yield at.cast(kept, change.known_element(position))
+            else:
+                yield value_of(at, size_of(at, change.input(0), axis))
 
 
 def pad_19(change: Change) -> None:
