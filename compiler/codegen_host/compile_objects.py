@@ -81,8 +81,9 @@ class ObjectStream:
         if self._submit is None and self._wants_processes():
             self._submit = self._context.enter_context(_pool.stream(default_count()))
         if self._submit is not None:
-            for missing in self._missing.keys() - self._begun.keys():
-                self._begun[missing] = self._submit(ObjectJob(self._missing[missing], self._target))
+            for missing in self._missing:
+                if missing not in self._begun:
+                    self._begun[missing] = self._submit(ObjectJob(self._missing[missing], self._target))
 
     def objects(self) -> tuple[bytes, ...]:
         """The object of each module."""

@@ -9,9 +9,11 @@ import pytest
 from tests.differential.microsoft.draw import RECIPES, Parts
 from tests.differential.microsoft.judge import difference, draw_case, judge
 
+BLOCKED = ("AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReorderInput", "ReorderOutput")
 WITHOUT_A_RECIPE = {
     "ReduceSumInteger": "ONNX Runtime infers two types for its result, and loads no model of it",
     "GreedySearch": "it runs a graph: tests/operators/microsoft/test_greedy_search.py draws cases",
+    **dict.fromkeys((*BLOCKED, "Upsample"), "its filters are in blocks: test_microsoft_blocked_channels.py has cases"),
 }
 COVERAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 
