@@ -71,9 +71,7 @@ class ObjectStream:
         """A module more."""
         key = object_key(text, self._target)
         self._keys.append(key)
-        if key in self._objects or key in self._missing:
-            return
-        content = self._folder.load(key)
+        content = self._objects.get(key) or self._folder.load(key)
         if content is not None:
             self._objects[key] = content
             return

@@ -43,6 +43,10 @@ while True:
     elif kind == "die-once" and not os.path.exists(rest):
         open(rest, "w").close()
         os.abort()
+    elif kind == "late":
+        with open(rest, "a") as begun:
+            begun.write("x")
+        time.sleep(60)
     elif kind == "grandchild":
         import subprocess
         child = subprocess.Popen(["sleep", "60"])
@@ -141,6 +145,26 @@ def test_a_job_that_takes_too_long_is_ended_with_what_it_started(command: tuple[
         time.sleep(0.01)
     assert not is_alive(grandchild)
     pool.close()
+
+
+def test_a_job_that_takes_too_long_is_not_tried_again(command: tuple[str, ...], tmp_path: Path) -> None:
+    pool = new_kernel_pool(command, timeout_seconds=2)
+    (late,) = pool.run([job(f"late {tmp_path / 'begun'}")], 1)
+    assert late == Failed("compiling took more than 2 s")
+    assert (tmp_path / "begun").read_text() == "x"
+    pool.close()
+
+
+def test_processes_that_have_ended_between_jobs_are_no_attempts(pool: KernelPool) -> None:
+    pool.run([job("sleep 0.5"), job("sleep 0.5")], 2)
+    ids = pool.process_ids
+    assert len(ids) == 2
+    for process in ids:
+        os.kill(process, signal.SIGKILL)
+    while any(map(is_alive, ids)):
+        time.sleep(0.01)
+    (result,) = pool.run([job("x")], 1)
+    assert process_of(result) not in ids
 
 
 def test_the_end_of_what_a_compiler_prints_is_kept(pool: KernelPool) -> None:
@@ -270,7 +294,9 @@ def test_a_stream_that_is_interrupted_leaves_no_process_and_no_thread(pool: Kern
         interrupted()
     assert pool.process_ids == ()
     assert threading.active_count() == threads
-    assert all(answer.cancelled() or isinstance(answer.result(), Failed) for answer in answers)
+    results = [answer.result() for answer in answers if not answer.cancelled()]
+    assert len(results) == 2
+    assert set(results) == {Failed("the process that compiles it was ended by signal 9")}
     assert isinstance(pool.run([job("x")], 1)[0], Compiled)
 
 
