@@ -1,8 +1,8 @@
 """What there is near a path that leads to no file: the next thing to try, for messages."""
 
+import importlib
 import os
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 __all__ = ["advice_for_folder", "advice_for_missing"]
@@ -25,6 +25,7 @@ def advice_for_missing(path: str) -> str:
     stems: dict[str, list[str]] = {}
     for entry in there[:_MOST_COMPARED]:
         stems.setdefault(_stem(entry), []).append(entry)
+    get_close_matches: Callable[..., list[str]] = importlib.import_module("difflib").get_close_matches
     near = [entry for stem in get_close_matches(_stem(name), stems, _MOST_NAMES) for entry in stems[stem]]
     return f"; near it {_are(near)}" if near else _models_of(there, "beside it")
 
