@@ -6,10 +6,10 @@ JSON values throughout; the plan itself, as text, is at the end. Times are estim
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.schedules.cost_model import CostModel, cost_model
-from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import render
 from onnxc.compiler.ir.dtypes import F32
-from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Variant
+from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.kernel_work import KernelWork
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
@@ -79,27 +79,22 @@ def _launch(
 def _variants(reported: ReportedLaunch, plan: KernelPlan) -> Iterator[JsonValue]:
     """What decided on the kernel of each variant, when it runs, and its work at any sizes of the program."""
     symbols = list(plan.function.symbols)
-    for variant in reported.launch.variants:
+    for variant, work in zip(reported.launch.variants, reported.works, strict=True):
         kernel = plan.kernels[variant.kernel]
         schedule, when = kernel.schedule, " and ".join(map(str, variant.guard))
         yield {
             "kernel": f"k{variant.kernel}",
             "algorithm": str(getattr(schedule, "algorithm", "")),
             "schedule": schedule.brief if hasattr(schedule, "tile") else str(schedule.workers),
-            "work": _work_texts(reported.works[variant.kernel], kernel, variant, symbols),
+            "work": _work_texts(work, symbols),
             **({"when": when} if when else {}),
             **({"why": schedule.why} if schedule.why else {}),
         }
 
 
-def _work_texts(work: KernelWork, kernel: Kernel, variant: Variant, symbols: Sequence[str]) -> JsonValue:
+def _work_texts(work: KernelWork, symbols: Sequence[str]) -> JsonValue:
     """Bytes and operations as the runtime evaluates sizes, in the symbols of the report; None where data decides."""
-    own = dict(zip(kernel.symbols, variant.sizes, strict=True))
-    sizes = {
-        "read_bytes": substitute(work.read_bytes, own),
-        "written_bytes": substitute(work.written_bytes, own),
-        "flops": substitute(work.flops, own),
-    }
+    sizes = {"read_bytes": work.read_bytes, "written_bytes": work.written_bytes, "flops": work.flops}
     if any(symbols_of(size) - set(symbols) for size in sizes.values()):
         return None
     return {name: render(size, lambda symbol: f"s[{symbols.index(symbol)}]") for name, size in sizes.items()}

@@ -62,7 +62,7 @@ def rewrite(module: Module, rules: Sequence[Rule], refused: Refused = _ignore) -
             table.setdefault(name, []).append(each)
     # What is captured by blocks is simplified by any walk.
     if not any(op.name in table or op.blocks for function in module.functions for op in walk(function.body)):
-        return map_bodies(module, lambda body, _: prune(body))
+        return replace(module, functions=tuple(replace(each, body=prune(each.body)) for each in module.functions))
     return map_bodies(module, lambda body, symbols: prune(_Walk(table, refused, body).rewriter(symbols).run(body)))
 
 

@@ -4,7 +4,10 @@ Every buffer is counted once: what a kernel reads again is expected in the cache
 counted than what comes out. What loops do beyond that, and what goes through scratch memory, the schedule says.
 """
 
+from collections.abc import Mapping
+
 from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, product, sum_of
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -29,6 +32,11 @@ class KernelWork:
     read_bytes: Dim
     written_bytes: Dim
     flops: Dim
+
+    def at(self, sizes: Mapping[str, Dim]) -> "KernelWork":
+        """The same where the symbols of the kernel have these sizes."""
+        amounts = (self.read_bytes, self.written_bytes, self.flops)
+        return KernelWork(*(substitute(amount, sizes) for amount in amounts))
 
 
 def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:

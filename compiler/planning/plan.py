@@ -246,17 +246,17 @@ class _Planner:
         """
         left = {name: Size.symbol(symbol) for name, symbol in symbols.items() if name not in fixed}
         outer = tuple(SizeRange(Size.symbol(symbols[name]), size, size) for name, size in fixed.items())
-        variants = []
-        for guard, schedule in self.schedules(problem, like):
-            kernel = self.kernel(Kernel(problem.kind, problem.block, tuple(left), schedule))
+        variants, text = [], print_block(problem.block)
+        for guard, schedule in self.schedules(problem, text, like):
+            kernel = self.kernel(Kernel(problem.kind, problem.block, tuple(left), schedule), text)
             inner = tuple(SizeRange(substitute(each.size, left), each.low, each.high) for each in guard)
             variants.append(Variant((*outer, *inner), kernel, tuple(left.values())))
         return tuple(variants)
 
-    def schedules(self, problem: KernelProblem, like: Schedule | None) -> tuple[tuple[Guard, Schedule], ...]:
-        """The schedules of a problem, chosen once for equal ones."""
+    def schedules(self, problem: KernelProblem, text: str, like: Schedule | None) -> tuple[tuple[Guard, Schedule], ...]:
+        """The schedules of a problem, chosen once for equal ones. text: that of its block."""
         packing = like.packing if like is not None else None
-        key = f"{problem.kind} {problem.constants}\n{print_block(problem.block)}", like is None, packing
+        key = f"{problem.kind} {problem.constants}\n{text}", like is None, packing
         if key not in self.chosen:
             self.chosen[key] = choose_schedules(problem, self.target, like)
         return self.chosen[key]
@@ -272,9 +272,9 @@ class _Planner:
             self.scratch[variants] = needed
         return self.scratch[variants]
 
-    def kernel(self, kernel: Kernel) -> int:
-        """The ordinal of `kernel`, the same for equal ones."""
-        key = f"{kernel.kind} {kernel.symbols}\n{print_block(kernel.block)}", kernel.schedule
+    def kernel(self, kernel: Kernel, text: str) -> int:
+        """The ordinal of `kernel`, the same for equal ones. text: that of its block."""
+        key = f"{kernel.kind} {kernel.symbols}\n{text}", kernel.schedule
         if key not in self.kernel_ordinals:
             self.kernel_ordinals[key] = len(self.kernels)
             self.kernels.append(kernel)

@@ -7,7 +7,7 @@ typical values of them.
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import (
@@ -74,7 +74,7 @@ class TypicalSizes:
 class ReportedLaunch:
     """A launch of a plan, the variant that typical calls take, and the sizes of its kernel in those of the program.
 
-    works: of the kernels of all variants, by their ordinals.
+    works: of all variants, in the sizes of the program.
     """
 
     launch: Launch
@@ -82,14 +82,11 @@ class ReportedLaunch:
     variant: Variant
     kernel: Kernel
     own: Mapping[str, Dim]
-    works: Mapping[int, KernelWork]
+    works: tuple[KernelWork, ...]
 
     def json(self, sizes: TypicalSizes) -> dict[str, JsonValue]:
         """What it computes, reads and writes."""
-        kernel, work = self.kernel, self.works[self.variant.kernel]
-        read, written, flops = (
-            substitute(size, self.own) for size in (work.read_bytes, work.written_bytes, work.flops)
-        )
+        kernel, work = self.kernel, self.works[self.launch.variants.index(self.variant)]
         return {
             "kind": kernel.kind,
             "node": str(self.launch.location or ""),
@@ -98,11 +95,11 @@ class ReportedLaunch:
             "ops": ", ".join(dict.fromkeys(op.name for op in kernel.block.ops if op.name != "constant")),
             "algorithm": getattr(kernel.schedule, "algorithm", ""),
             "schedule": str(kernel.schedule),
-            "read_bytes": sizes.json(read),
-            "written_bytes": sizes.json(written),
-            "flops": sizes.json(flops),
-            "typical_bytes": sizes.typical(read) + sizes.typical(written),
-            "typical_flops": sizes.typical(flops),
+            "read_bytes": sizes.json(work.read_bytes),
+            "written_bytes": sizes.json(work.written_bytes),
+            "flops": sizes.json(work.flops),
+            "typical_bytes": sizes.typical(work.read_bytes) + sizes.typical(work.written_bytes),
+            "typical_flops": sizes.typical(work.flops),
             "in_loop": self.in_loop,
         }
 
@@ -111,15 +108,16 @@ def reported_launches(plan: KernelPlan, sizes: TypicalSizes) -> Iterator[Reporte
     """The launches of a plan in order."""
 
     @cache
-    def work(ordinal: int, in_place: bool) -> KernelWork:
-        return work_of(plan.kernels[ordinal], in_place=in_place)
+    def work(ordinal: int, sizes: tuple[Dim, ...], in_place: bool) -> KernelWork:
+        kernel = plan.kernels[ordinal]
+        return work_of(kernel, in_place=in_place).at(dict(zip(kernel.symbols, sizes, strict=True)))
 
     for segment, in_loop in _segments(plan.body.steps):
         for launch in segment.launches:
             variant = next(each for each in launch.variants if sizes.serves(each.guard))
             kernel = plan.kernels[variant.kernel]
             own = dict(zip(kernel.symbols, variant.sizes, strict=True))
-            works = {each.kernel: work(each.kernel, launch.is_in_place) for each in launch.variants}
+            works = tuple(work(each.kernel, each.sizes, launch.is_in_place) for each in launch.variants)
             yield ReportedLaunch(launch, in_loop, variant, kernel, own, works)
 
 

@@ -4,6 +4,7 @@ Quantised models have scales and zero points of their own in every layer. A kern
 numbers in the code, and so does each kernel those on which a target says that its code depends.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -33,20 +34,26 @@ def share_code(groups: Sequence[Group], reads: Callable[[Op, int], bool]) -> lis
 
     reads: whether the code of an op is as good where it reads the number that is the operand of that ordinal.
     """
-    copies = [_apart(group, reads) for group in groups]
+    outlines = [_outline(group) for group in groups]
+    counts = Counter(outlines)
+    copies = {ordinal: _apart(groups[ordinal], reads) for ordinal, each in enumerate(outlines) if counts[each] > 1}
     alike: dict[str, list[int]] = {}
-    for ordinal, copy in enumerate(copies):
+    for ordinal, copy in copies.items():
         problem = copy.bare.problem
         alike.setdefault(f"{problem.kind}\n{print_block(problem.block)}", []).append(ordinal)
     kernels: dict[int, BoundProblem] = {}
     for ordinals in alike.values():
         if len(ordinals) == 1:
-            kernels[ordinals[0]] = build_kernel(groups[ordinals[0]])
             continue
         for ordinal, read in zip(ordinals, _differing([copies[ordinal] for ordinal in ordinals]), strict=True):
             kernel = build_kernel(copies[ordinal].group, read)
             kernels[ordinal] = replace(kernel, outputs=groups[ordinal].outputs)
-    return [kernels[ordinal] for ordinal in range(len(groups))]
+    return [kernels.get(ordinal) or build_kernel(group) for ordinal, group in enumerate(groups)]
+
+
+def _outline(group: Group) -> tuple[str, tuple[str, ...]]:
+    """What groups of equal text have in common for sure: only those that share it are worth writing out."""
+    return group.kind, tuple(sorted(op.name for op in group.ops if op.name not in ("broadcast", "constant")))
 
 
 def _differing(copies: Sequence[_Apart]) -> list[set[Op]]:
