@@ -1,6 +1,7 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
@@ -36,6 +37,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
 
     def functions() -> Iterator[Sequence[FunctionBuilder]]:
         library: dict[str, LibraryFunction] = {}
+        called: set[str] = set()
         for index, kernel in enumerate(plan.kernels):
             code = EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
             yield code.functions
@@ -43,8 +45,9 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
             scratch = kernel.schedule.scratch_bytes != 0
             natives.append(NativeKernel(code.name, kernel.symbols, code.units, code.grain, _reports(kernel), scratch))
             library.update((shared.name, shared) for shared in code.library)
+            called.update(name for function in code.functions for name in function.declarations)
             modules.update(dict.fromkeys(code.modules))
-        yield from ([library[name].write(target)] for name in sorted(library))
+        yield from _called_functions(library, called, target)
 
     ordinals = variant_ordinals(plan)
 
@@ -53,6 +56,19 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
 
     report = make_report(plan, target)
     return Pieces(functions(), lengths, write, lambda kernel: _reports(plan.kernels[kernel]), report, modules=modules)
+
+
+def _called_functions(
+    library: Mapping[str, LibraryFunction], called: AbstractSet[str], target: Target
+) -> Iterator[Sequence[FunctionBuilder]]:
+    """What is called of a library, and what these functions call of it: known sizes leave out most numbers of rows."""
+    wanted = written = frozenset(library.keys() & called)
+    while wanted:
+        functions = [library[name].write(target) for name in sorted(wanted)]
+        yield from ([function] for function in functions)
+        inner = {name for function in functions for name in function.declarations}
+        wanted = frozenset(library.keys() & inner) - written
+        written |= wanted
 
 
 def _reports(kernel: Kernel) -> bool:

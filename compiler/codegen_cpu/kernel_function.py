@@ -31,7 +31,7 @@ small reductions up to 1.39. Arm processors, whose addresses have fewer forms, w
 class KernelCode:
     """A compiled-to-IR kernel: `units` of work, claimed `grain` at a time.
 
-    library: shared functions that it calls. modules: of LLVM IR, with functions that it calls.
+    library: shared functions that it may call. modules: of LLVM IR, with functions that it calls.
     """
 
     name: str
@@ -112,7 +112,7 @@ class KernelFrame:
         f.if_(f.icmp("sge", left, lanes), lambda: write(None), rest)
 
     def split(self, ordinal: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
-        """`ordinal` as coordinates in a row-major box of `sizes`; the first size bounds it and is not needed."""
+        """`ordinal` as coordinates in a row-major box of `sizes`, which it is within; those of size 1 are known."""
         coordinates: list[Int] = []
         for size in reversed(sizes[1:]):
             if size == 1:
@@ -122,7 +122,7 @@ class KernelFrame:
             quotient = self.f.udiv(ordinal, length)
             coordinates.append(self.f.sub(ordinal, self.f.mul(quotient, length)))
             ordinal = quotient
-        return (ordinal, *reversed(coordinates)) if sizes else ()
+        return (0 if sizes[0] == 1 else ordinal, *reversed(coordinates)) if sizes else ()
 
 
 def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:

@@ -127,6 +127,9 @@ class _Rows:
         Also whether the next unit is the first to read the next chunk.
         """
         f, small = self.frame.f, self.schedule.small_image
+        if chunks == 1 or panels == 1:
+            at = (0, ordinal) if chunks == 1 else (ordinal, 0)
+            return *at, f.icmp("eq", at[1], f.sub(panels, 1))
         image = self.frame.size(product(self.op.operands[0].shape))
         inner = f.select(f.icmp("sle", image, small), as_reg(chunks), as_reg(panels)) if small else as_reg(panels)
         outer = f.udiv(ordinal, inner)

@@ -329,7 +329,7 @@ def write_parts(
     blocks = floordiv(length + row_block - 1, row_block)
 
     def unit(ordinal: Reg) -> None:
-        row, block = (ordinal, 0) if blocks == 1 else frame.split(ordinal, (1, blocks))
+        row, block = (ordinal, 0) if blocks == 1 else frame.split(ordinal, (product(rows), blocks))
         outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))

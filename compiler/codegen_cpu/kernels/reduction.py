@@ -96,7 +96,8 @@ class _RowLoops:
         frame, f = self.frame, self.frame.f
 
         def unit(ordinal: Reg) -> None:
-            row, block = (ordinal, 0) if self.lanes_are_columns else frame.split(ordinal, (1, self.blocks))
+            sizes = (product(self.outer), self.blocks)
+            row, block = (ordinal, 0) if self.lanes_are_columns else frame.split(ordinal, sizes)
             outer = tuple(Index(coordinate) for coordinate in frame.split(row, self.outer))
             if self.lanes_are_columns:
                 self._unit([_Vector(outer)])

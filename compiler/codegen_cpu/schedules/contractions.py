@@ -162,11 +162,17 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
             yield _sweeps(by_panels, sums, sums, target)
         if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
             yield _bfloat_tiles(by_panels, problem)
-        for vectors in (4, 3, 2, 1):
+        for vectors in _widths(by_panels, target.vector_bits // sums.bits):
             for packs in _ways_to_read(problem, by_panels, sums):
                 yield _panels(by_panels, problem, vectors, packs, sums, target)
     if by_lines is not None and _is_by_lines(by_lines):
         yield _lines(by_lines, sums, target)
+
+
+def _widths(gemm: Problem, lanes: int) -> Sequence[int]:
+    """The vectors that a panel may have: none beyond what all columns fill, which would be zeros."""
+    most = -(-gemm.columns // lanes) if isinstance(gemm.columns, int) else 4
+    return tuple(vectors for vectors in (4, 3, 2, 1) if vectors <= max(most, 1))
 
 
 def _is_by_tiles(problem: KernelProblem, gemm: Problem) -> bool:

@@ -5,14 +5,17 @@ import string
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.emit import kernel_pieces
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import PAIR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import segments_of
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
@@ -184,3 +187,24 @@ def test_a_panel_is_fetched_ahead_of_a_row_where_the_core_does_not_do_so_itself(
     text = MicroKernel(types, rows, 2).write(parse_target(f"cpu:{target}")).text()
     # For reading, into the first-level cache, as data.
     assert ("i32 0, i32 3, i32 1)" in text) == is_fetched
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=range(len(SIZES)))
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_equations_of_known_sizes(equation: str, sizes: dict[str, int]) -> None:
+    left, right = _shapes(equation, sizes)
+    types = [f"f32[{', '.join(map(str, shape))}]" for shape in (left, right)]
+    native = Native(make(types, lambda ir, x, y: ir.dot(x, y, equation)))
+    native.check(_whole(F32, *left), _whole(F32, *right, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"), [("7", ["1x2", "6x2"]), ("3", ["1x2", "2x2"]), ("R", ["1x2", "2x2", "4x2", "6x2"])]
+)
+def test_known_sizes_leave_out_numbers_of_rows(rows: str, wanted: list[str]) -> None:
+    """Columns of two vectors, so panels are no wider; 16 registers take 6, 4, 2 or 1 rows beside them."""
+    target = parse_target("cpu:x86-64-v3")
+    module = make([f"f32[{rows}, 5]", "f32[5, 13]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
+    functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
+    names = [function.name for together in functions for function in together]
+    assert [name.rpartition("_")[2] for name in names if name.startswith("multiply_f32")] == wanted
