@@ -56,22 +56,37 @@ def _ignore(rule: Rule, op: Op, refusal: Refusal) -> None:
 
 def rewrite(module: Module, rules: Sequence[Rule], refused: Refused = _ignore) -> Module:
     """`module` with `rules` applied wherever they match, the first that does winning; `refused` gets each refusal."""
-    table: dict[str, list[Rule]] = {}
-    for each in rules:
-        for name in each.ops:
-            table.setdefault(name, []).append(each)
+    table = _RuleTable(rules)
     # What is captured by blocks is simplified by any walk.
-    if not any(op.name in table or op.blocks for function in module.functions for op in walk(function.body)):
-        return replace(module, functions=tuple(replace(each, body=prune(each.body)) for each in module.functions))
+    if not any(table[op.name] or op.blocks for function in module.functions for op in walk(function.body)):
+        return _with_bodies(module, [prune(function.body) for function in module.functions])
     return map_bodies(module, lambda body, symbols: prune(_Walk(table, refused, body).rewriter(symbols).run(body)))
 
 
 def map_bodies(module: Module, transform: Callable[[Block, SymbolTable], Block]) -> Module:
     """`module` with the body of each function transformed; the table holds the symbols that are in use."""
-    functions = (
-        replace(function, body=transform(function.body, symbols_in_use(function))) for function in module.functions
-    )
-    return replace(module, functions=tuple(functions))
+    return _with_bodies(module, [transform(each.body, symbols_in_use(each)) for each in module.functions])
+
+
+def _with_bodies(module: Module, bodies: Sequence[Block]) -> Module:
+    """`module` with these bodies of its functions; itself where they are those that it has."""
+    if all(body is function.body for function, body in zip(module.functions, bodies, strict=True)):
+        return module
+    functions = zip(module.functions, bodies, strict=True)
+    return replace(module, functions=tuple(replace(function, body=body) for function, body in functions))
+
+
+class _RuleTable(dict[str, Sequence[Rule]]):
+    """The rules for the ops of a name, looked for when the first of them is met: most names that rules have are of ops
+    that a module has not."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        super().__init__()
+        self._rules = rules
+
+    def __missing__(self, name: str) -> Sequence[Rule]:
+        self[name] = found = tuple(each for each in self._rules if name in each.ops)
+        return found
 
 
 def symbols_in_use(function: Function) -> SymbolTable:
@@ -99,7 +114,7 @@ class _Walk:
     The number of rewrites is bounded, so that two rules that undo each other cost time and no more.
     """
 
-    def __init__(self, table: Mapping[str, Sequence[Rule]], refused: Refused, body: Block) -> None:
+    def __init__(self, table: _RuleTable, refused: Refused, body: Block) -> None:
         self.table, self.refused = table, refused
         self.remaining = 1000 + 32 * sum(1 for _ in walk(body))
 
@@ -224,8 +239,8 @@ class Rewriter(PassBuilder):
 
     def _apply_rules(self, op: Op) -> tuple[tuple[Value, ...], list[Op]] | None:
         """The new results of `op` and the ops made for them, taken off this block again; None where no rule matches."""
-        rules = self._walk.table.get(op.name)
-        if rules is None:
+        rules = self._walk.table[op.name]
+        if not rules:
             return None
         mark = len(self.ops)
         with self.at(op.location):
