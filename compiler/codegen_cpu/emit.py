@@ -1,7 +1,6 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
@@ -47,7 +46,8 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
             library.update((shared.name, shared) for shared in code.library)
             called.update(name for function in code.functions for name in function.declarations)
             modules.update(dict.fromkeys(code.modules))
-        yield from _called_functions(library, called, target)
+        # Of what kernels may call, known sizes leave out most numbers of rows; these functions call none of each other.
+        yield from ([library[name].write(target)] for name in sorted(library.keys() & called))
 
     ordinals = variant_ordinals(plan)
 
@@ -56,19 +56,6 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
 
     report = make_report(plan, target)
     return Pieces(functions(), lengths, write, lambda kernel: _reports(plan.kernels[kernel]), report, modules=modules)
-
-
-def _called_functions(
-    library: Mapping[str, LibraryFunction], called: AbstractSet[str], target: Target
-) -> Iterator[Sequence[FunctionBuilder]]:
-    """What is called of a library, and what these functions call of it: known sizes leave out most numbers of rows."""
-    wanted = written = frozenset(library.keys() & called)
-    while wanted:
-        functions = [library[name].write(target) for name in sorted(wanted)]
-        yield from ([function] for function in functions)
-        inner = {name for function in functions for name in function.declarations}
-        wanted = frozenset(library.keys() & inner) - written
-        written |= wanted
 
 
 def _reports(kernel: Kernel) -> bool:
