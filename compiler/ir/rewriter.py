@@ -85,8 +85,8 @@ class _RuleTable(dict[str, Sequence[Rule]]):
         self._rules = rules
 
     def __missing__(self, name: str) -> Sequence[Rule]:
-        self[name] = found = tuple(each for each in self._rules if name in each.ops)
-        return found
+        self[name] = matching = tuple(each for each in self._rules if name in each.ops)
+        return matching
 
 
 def symbols_in_use(function: Function) -> SymbolTable:
