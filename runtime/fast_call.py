@@ -247,7 +247,8 @@ def _arguments(slots: Sequence[int], parameters: Sequence[Parameter]) -> dict[st
     ready = " and ".join(
         f"(v{slot} := ready_texts(v{slot})) is not None"
         if parameter.dtype == "string"
-        else f"type(v{slot}) is ndarray and v{slot}.dtype is v{slot}_dtype"
+        # What was pickled has a type of its own, which is equal.
+        else f"type(v{slot}) is ndarray and ((t := v{slot}.dtype) is v{slot}_dtype or t == v{slot}_dtype)"
         f" and v{slot}.flags.num & {READY_FLAGS} == {READY_FLAGS}"
         for slot, parameter in zip(slots, parameters, strict=True)
     )

@@ -117,12 +117,17 @@ class NativeLaunch:
     def late_outputs(self, symbols: Sequence[int], workspace: Workspace) -> list[np.ndarray]:
         """What the call has left on the heap, with these symbols as it has bound them; small ones are copied."""
         heap, arrays = workspace.heap, []
-        for k, word, shape_at in zip(self.step.late, self.late_words, self.late_shapes, strict=True):
-            shape, dtype, address = shape_at(symbols), DTYPES[self.step.specs[k].dtype], workspace.words[word]
+        for dtype, word, shape_at in zip(self.late_dtypes, self.late_words, self.late_shapes, strict=True):
+            shape, address = shape_at(symbols), workspace.words[word]
             nbytes = prod(shape) * dtype.itemsize
             block = heap.take_out(address, nbytes) if heap is not None and nbytes >= SMALLEST_BYTES else None
             arrays.append(_copied(address, nbytes, shape, dtype) if block is None else array_over(block, shape, dtype))
         return arrays
+
+    @cached_property
+    def late_dtypes(self) -> tuple[DType, ...]:
+        """The element types of the late outputs."""
+        return tuple(DTYPES[self.step.specs[k].dtype] for k in self.step.late)
 
     @cached_property
     def late_words(self) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Later calls at sizes that a first one has learned: straight-line code, which gives what the steps give."""
 
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -105,6 +106,17 @@ def after_affine(step: Host) -> Executable:
     """affine, and a function of the host over its result, which both are outputs."""
     content = body(3, [0], [1, 2, 2], [launch("affine", [0], [1]), step])
     return make_executable(artifact(program(content, outputs=(vector("y"), vector("z"), vector("w")))), threads=1)
+
+
+def test_arrays_that_were_pickled_are_ready_and_those_of_another_order_of_bytes_are_not() -> None:
+    exe = compiled(MAPS)
+    pickled = pickle.loads(pickle.dumps(X))
+    assert pickled.dtype is not X.dtype
+    y, _ = later(exe, pickled)
+    assert ready(exe, pickled)
+    assert_same(y, np.abs(X))
+    assert not ready(exe, X.astype(X.dtype.newbyteorder(">")))
+    assert not ready(exe, X.view(np.int32))
 
 
 def test_a_view_that_a_function_gives_is_copied_and_no_two_results_are_one() -> None:
