@@ -78,6 +78,7 @@ def grid_sample(change: Change) -> None:
     is_wide = TensorProto.DOUBLE in (change.element(0), change.element(1))
     element = TensorProto.DOUBLE if is_wide else TensorProto.FLOAT
     grid = at.cast(grid, element)
+    grid = at("Where", at("IsNaN", grid), at.constant(-1, np.float64 if is_wide else np.float32), grid)
     taps = []
     for axis, size in enumerate(sizes):
         position = at("Gather", grid, at.constant(len(sizes) - 1 - axis, np.int64), axis=rank - 1)

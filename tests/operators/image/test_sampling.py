@@ -58,6 +58,21 @@ def test_what_lies_outside_is_0_beside_an_infinity() -> None:
     assert_same(got, np.array([[[[0, np.inf]]]], np.float32))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_coordinate_that_is_no_number_is_minus_1(way: str, mode: str, padding: str, align: int) -> None:
+    grid = np.float32([[[[np.nan, np.nan], [np.nan, 0.5], [0.25, np.nan]]]])
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    inputs = {"X": random(1, 2, 3, 4), "grid": grid}
+    (got,) = run_operator("GridSample", inputs, opset=20, way=way, **attributes)
+    numbers = {**inputs, "grid": np.nan_to_num(grid, nan=-1)}
+    (expected,) = run_operator("GridSample", numbers, opset=20, way=way, **attributes)
+    assert np.array_equal(got, expected)
+    assert_close(got, by_ort("GridSample", inputs, opset=20, **attributes), terms=16)
+
+
 @pytest.mark.parametrize("way", SYMBOLIC)
 def test_grid_sample_of_no_positions(way: str) -> None:
     inputs = {"X": random(1, 2, 3, 3), "grid": np.zeros((1, 0, 4, 2), np.float32)}
