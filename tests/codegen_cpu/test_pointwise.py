@@ -163,3 +163,12 @@ def test_floats_around_the_ends_of_integers_become_integers(dtype: DType, target
     x = np.concatenate([exact, *near, exact + half, exact - half, odd_values(dtype)])
     native = Native(make([f"{dtype}[N]"], lambda ir, x: [ir.cast(x, integer) for integer in INTEGERS]), target)
     native.check(x)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_floats_of_every_magnitude_become_integers(dtype: DType, target: Target) -> None:
+    random = np.random.default_rng(0)
+    x = (random.uniform(-1, 1, 66 * 61) * np.exp2(np.repeat(np.arange(66), 61))).astype(dtype.numpy)
+    native = Native(make([f"{dtype}[N]"], lambda ir, x: [ir.cast(x, integer) for integer in INTEGERS]), target)
+    native.check(x)
