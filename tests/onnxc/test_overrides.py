@@ -31,6 +31,18 @@ MADE_FOR_ONE = {
       d = Transpose <perm = [0, 2, 1]> (c)  e = MatMul (c, d)  f = Softmax (e)  g = MatMul (f, c)
       h = Transpose <perm = [1, 0, 2]> (g)  i = Reshape (h, t)  j = Reshape (i, u)
       y = Transpose <perm = [1, 0, 2]> (j) }""",
+    "one size twice, slower than the batch and faster": """m (float[1, 4, 2] x) => (float[1, 4, 2] y)
+      <int64[2] s = {4, 2}, int64[3] t = {4, 1, 2}, int64[3] u = {1, 4, 2}> {
+      a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Reshape (b, t)
+      d = Transpose <perm = [1, 0, 2]> (c)  e = Reshape (d, s)  f = Abs (e)  y = Reshape (f, u) }""",
+    "a constant beside a batch that is faster": """m (float[1, 4, 2] x) => (float[1, 4, 2] y)
+      <int64[2] s = {4, 2}, float[4, 1] w = {1, 2, 3, 4}, int64[3] t = {4, 1, 2}> {
+      a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Add (b, w)  d = Reshape (c, t)
+      y = Transpose <perm = [1, 0, 2]> (d) }""",
+    "a flattened batch that is taken apart by another way": """m (float[1, 4, 4] x) => (float[1, 4, 4] y)
+      <int64[1] s = {16}, int64[4] t = {2, 2, 1, 4}, int64[3] u = {1, 4, 4}> {
+      a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Reshape (b, t)
+      d = Transpose <perm = [2, 0, 1, 3]> (c)  y = Reshape (d, u) }""",
     "a constant for each window": """m (float[1, 4, 3] x) => (float[1, 4, 3] y)
       <int64[2] s = {4, 3}, float[4, 1] w = {1, 2, 3, 4}, int64[3] t = {1, 4, 3}> {
       a = Reshape (x, s)  b = Add (a, w)  y = Reshape (b, t) }""",
@@ -88,6 +100,41 @@ def drawn(rng: np.random.Generator, shape: tuple[int | str, ...] | None) -> np.n
     return rng.standard_normal(shape).astype(np.float32) if shape else np.array(True)
 
 
+@pytest.mark.parametrize("given", [6, "B"])
+def test_a_batch_as_long_as_the_sequence_is_told_from_it(given: int | str) -> None:
+    model = model_from_text(f"""{HEADER} m (float[2, 2, 3] x) => (float[2, 2, 3] y)
+      <int64[2] s = {{4, 3}}, int64[3] t = {{2, 2, 3}}, int64 z = {{0}}> {{
+      a = Reshape (x, s)  b = Reshape (a, t)  c = CumSum (b, z)  d = Transpose <perm = [1, 0, 2]> (c)
+      e = Reshape (d, s)  y = Reshape (e, t) }}""")
+    exe = onnxc.compile(model, "interpreter", shapes={"x": [None, given, None]})
+    x = np.random.default_rng(0).standard_normal((2, 6, 3)).astype(np.float32)
+    assert np.allclose(np.asarray(exe(x)), x.cumsum(0).swapaxes(0, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 2), ("B", "T", 2), (3, 5, "C"), (1, 1, 2)])
+def test_each_part_of_merged_axes_is_followed(shape: tuple[int | str, ...]) -> None:
+    model = model_from_text(f"""{HEADER} m (float[1, 4, 2] x) => (float[1, 4, 2] y)
+      <int64[1] s = {{8}}, int64[3] t = {{4, 1, 2}}, int64[3] u = {{2, 1, 4}}> {{
+      a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  c = Abs (b)  d = Reshape (c, t)
+      e = Transpose <perm = [2, 1, 0]> (d)  f = Reshape (e, s)  g = Reshape (f, u)
+      y = Transpose <perm = [1, 2, 0]> (g) }}""")
+    exe = onnxc.compile(model, "interpreter", shapes={"x": shape})
+    sizes = [size if isinstance(size, int) else 3 for size in shape]
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    assert np.array_equal(np.asarray(exe(x)), np.abs(x))
+
+
+def test_what_holds_no_overridden_size_is_looked_through_once() -> None:
+    doubled = "".join(f"c{i + 1} = Add (c{i}, c{i}) " for i in range(60))
+    model = model_from_text(
+        f"{HEADER} m (float[1, 2] x, float[2] c0) => (float[1, 2] y) {{ {doubled} y = Mul (x, c60) }}"
+    )
+    exe = onnxc.compile(model, "interpreter", shapes={"x": ["B", 2]})
+    assert np.array_equal(
+        np.asarray(exe(np.ones((3, 2), np.float32), np.ones(2, np.float32))), np.full((3, 2), 2.0**60)
+    )
+
+
 def test_native_code_runs_a_batch() -> None:
     model = model_from_text(f"{HEADER} {MADE_FOR_ONE['heads merged with the batch']}")
     exe = onnxc.compile(model, shapes={"x": ["B", 2, 3, 4]})
@@ -112,6 +159,21 @@ REFUSED = {
     "an element of each by index": (
         "m (float[1, 4] x, int64[1, 4] i) => (float[1, 4] y) { y = GatherElements <axis = 0> (x, i) }",
         "GatherElements takes elements of axis 0",
+    ),
+    "an element beside a batch that is faster": (
+        """m (float[1, 4, 2] x) => (float[2] y) <int64[2] s = {4, 2}, int64 i = {1}> {
+        a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  y = Gather (b, i) }""",
+        "Gather takes elements of axis 0, in which",
+    ),
+    "a part beside a batch that is faster": (
+        """m (float[1, 4, 2] x) => (float[2, 2] y) <int64[2] s = {4, 2}, int64[1] f = {1}, int64[1] e = {3}> {
+        a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  y = Slice (b, f, e) }""",
+        "Slice takes a part of axis 0",
+    ),
+    "a batch that is slower and faster": (
+        """m (float[1, 4] x) => (float[4] y) <int64[1] s = {4}> {
+        a = Reshape (x, s)  b = Transpose (x)  c = Reshape (b, s)  y = Add (a, c) }""",
+        "Add brings axes together in which the batch lies differently",
     ),
     "written elements": (
         "m (float[1, 4] x) => (float[1, 4] y) <int64[1, 2] i = {0, 1}, float[1] u = {5}> { y = ScatterND (x, i, u) }",

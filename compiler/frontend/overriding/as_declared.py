@@ -1,11 +1,12 @@
 """The graph as declared, node by node: what nodes are held against when sizes of inputs are overridden."""
 
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import field
 
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
-from onnxc.compiler.frontend.overriding.reshaped_sizes import Merged
+from onnxc.compiler.frontend.overriding.held_sizes import Held, grows_by, held_by, held_nothing, held_whole
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
@@ -34,15 +35,14 @@ class Seen:
 class AsDeclared:
     """The graph as declared: the operands and results of its nodes, and the sizes that are overridden, (old, new).
 
-    `shown` says what is overridden, for people. `merged` tells axes that a batch, of one before, has come into.
+    `shown` says what is overridden, for people. `held` says which of these sizes are in the axes of values now.
     """
 
     overridden: tuple[tuple[Dim, Dim], ...]
     shown: tuple[str, ...]
     operands: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
     results: dict[CaseKey, tuple[Seen | None, ...]] = field(default_factory=dict)
-
-    merged: Merged = field(default_factory=Merged)
+    held: dict[Value, Held] = field(default_factory=dict)
 
     def note(
         self, key: CaseKey, operands: Sequence[Value | None], results: Sequence[Value | None], ir: Builder
@@ -50,6 +50,26 @@ class AsDeclared:
         """Notes one lowering of a node."""
         self.operands[key] = tuple(_seen(value, ir) for value in operands)
         self.results[key] = tuple(_seen(value, ir) for value in results)
+
+    def held_in(self, value: Value, before: Sequence[Dim], now: Sequence[Dim]) -> Held:
+        """What the axes of a value hold, whose sizes were `before` and are `now`."""
+        if value in self.held:
+            return self.held[value]
+        return tuple(held_whole(old, new, self.overridden) for old, new in zip(before, now, strict=True))
+
+    def note_held(self, value: Value, shapes: tuple[Sequence[Dim], Sequence[Dim]] | None) -> None:
+        """Notes what the axes of a value hold, followed through the ops that made it; MisplacedBatch.
+
+        shapes: as declared and now; None where they are not known.
+        """
+        if value in self.held:
+            return
+        whole = held_nothing(value) if shapes is None else self.held_in(value, *shapes)
+        if shapes is not None and any(whole):
+            followed = held_by(value, ChainMap({}, self.held))
+            axes = zip(*shapes, followed, whole, strict=True)
+            whole = tuple(parts if grows_by(old, new, parts) else alone for old, new, parts, alone in axes)
+        self.held[value] = whole
 
 
 def _seen(value: Value | None, ir: Builder) -> Seen | None:

@@ -5,29 +5,18 @@ Of a result the first axis holds the batch then, as it is that of the indices.
 """
 
 from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal
-from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 
-__all__ = ["batch_along", "gathered", "gathered_by_tuples", "scattered"]
-
-
-def batch_along(at: Renewal, index: int, axis: int) -> Dim | None:
-    """How large the batch is that an axis of an operand holds as its slower index, where it was one; None: none."""
-    shapes = at.shapes(index)
-    if shapes is None or axis not in at.changed(index) or shapes[0][axis] in at.declared.merged.inner:
-        return None
-    ratio = ratio_of(shapes[1][axis], shapes[0][axis])
-    is_batch = ratio is not None and originals(ratio, at.declared.overridden) == {1}
-    return ratio.times if ratio is not None and is_batch else None
+__all__ = ["gathered", "gathered_by_tuples", "scattered"]
 
 
 def gathered(at: Renewal) -> Operands:
     """data, indices of Gather."""
     axis, data, indices = at.axis(0), at.shapes(0), at.shapes(1)
-    batch = batch_along(at, 0, axis)
+    batch = at.leading_batch(0, axis)
     if batch is None or data is None or indices is None:
         return at.operands
     if not indices[1] or at.changed(1):
@@ -42,7 +31,7 @@ def gathered_by_tuples(at: Renewal) -> Operands:
     if data is None or indices is None or at.node.attributes.get("batch_dims"):
         return at.operands
     depth = indices[1][-1] if indices[1] else 0
-    batches = {axis: batch_along(at, 0, axis) for axis in at.changed(0) if isinstance(depth, int) and axis < depth}
+    batches = {axis: at.leading_batch(0, axis) for axis in at.changed(0) if isinstance(depth, int) and axis < depth}
     taken = {axis: batch for axis, batch in batches.items() if batch is not None}
     if not taken:
         return at.operands
@@ -64,7 +53,7 @@ def scattered(at: Renewal) -> Operands:
         is_taken = (
             isinstance(depth, int) and axis < depth if by_tuples else axis == at.axis(0) or axis not in at.changed(1)
         )
-        if is_taken and batch_along(at, 0, axis) is not None:
+        if is_taken and at.batch(0, axis) is not None:
             at.refuse(f"{at.node.operator} writes elements of axis {axis}, which now holds a batch")
     return at.operands
 

@@ -7,17 +7,26 @@ from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared, Seen
+from onnxc.compiler.frontend.overriding.held_sizes import Held, HeldSize
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.records import record
 
-__all__ = ["Operands", "Renewal", "ShapePair"]
+__all__ = ["Operands", "Renewal", "ShapePair", "shape_pair"]
 
 Operands = tuple[Value | None, ...]
 ShapePair = tuple[tuple[Dim, ...], tuple[Dim, ...]]
 """A shape as declared, and now."""
+
+
+def shape_pair(value: Value | None, seen: Seen | None) -> ShapePair | None:
+    """The shape of a value as declared and now, where both are known and of one rank."""
+    if value is None or seen is None or not isinstance(value.type, TensorType):
+        return None
+    old, new = seen.shape, value.type.shape
+    return (old, new) if old is not None and new is not None and len(old) == len(new) else None
 
 
 @record
@@ -35,17 +44,38 @@ class Renewal:
         """The shape of an operand as declared and now, where both are known and of one rank."""
         if index >= len(self.operands) or index >= len(self.before):
             return None
-        value, seen = self.operands[index], self.before[index]
-        if value is None or seen is None or not isinstance(value.type, TensorType):
-            return None
-        old, new = seen.shape, value.type.shape
-        return (old, new) if old is not None and new is not None and len(old) == len(new) else None
+        return shape_pair(self.operands[index], self.before[index])
 
     def changed(self, index: int) -> tuple[int, ...]:
         """The axes of an operand whose sizes became others."""
         shapes = self.shapes(index)
         sizes = () if shapes is None else enumerate(zip(*shapes, strict=True))
         return tuple(axis for axis, (old, new) in sizes if old != new)
+
+    def held(self, index: int) -> Held:
+        """The overridden sizes that the axes of an operand hold."""
+        shapes, value = self.shapes(index), self.operands[index] if index < len(self.operands) else None
+        return () if shapes is None or value is None else self.declared.held_in(value, *shapes)
+
+    def batch(self, index: int, axis: int) -> HeldSize | None:
+        """The batch, of one before, that an axis of an operand holds; None where it holds none."""
+        held = self.held(index)
+        return next((part for part in held[axis] if part.is_batch), None) if axis < len(held) else None
+
+    def leading_batch(self, index: int, axis: int) -> Dim | None:
+        """How large the batch is that an axis holds as its slower index, beside nothing that is overridden.
+
+        None where the axis is as it was, or is as a whole another. Of others it cannot be told what indices mean now.
+        """
+        shapes, held = self.shapes(index), self.held(index)
+        if shapes is None or axis >= len(held) or not held[axis]:
+            return None
+        (part, *others), whole = held[axis], shapes[0][axis]
+        if part.is_batch and part.slower == 1 and not others:
+            return part.new
+        if part.old != whole:
+            self.refuse(f"{self.node.operator} takes elements of axis {axis}, in which {part.new} lies beside others")
+        return None
 
     def integers(self, index: int) -> tuple[int | None, ...] | None:
         """The elements of an operand that the model holds as numbers, None for others; None where it is no vector."""

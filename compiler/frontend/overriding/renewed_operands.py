@@ -11,14 +11,15 @@ from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
-from onnxc.compiler.frontend.overriding.batched_indices import batch_along, gathered, gathered_by_tuples, scattered
-from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal, ShapePair
+from onnxc.compiler.frontend.overriding.batched_indices import gathered, gathered_by_tuples, scattered
+from onnxc.compiler.frontend.overriding.held_sizes import Held, HeldSize, MisplacedBatch, grows_by
+from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal, ShapePair, shape_pair
 from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_batch
-from onnxc.compiler.frontend.overriding.reshaped_sizes import originals, ratio_of, renewed_target
+from onnxc.compiler.frontend.overriding.reshaped_sizes import renewed_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.types import TensorType, Type, type_symbols
+from onnxc.compiler.ir.types import TensorType, type_symbols
 
 __all__ = ["expect_batch_kept", "list_of_sizes", "renewed_operands"]
 
@@ -37,21 +38,42 @@ def renewed_operands(node: GraphNode, operands: Operands, before: AsDeclared, ke
 def expect_batch_kept(
     node: GraphNode, operands: Operands, made: Operands, before: AsDeclared, key: CaseKey, ir: Builder
 ) -> None:
-    """ModelError where what the node gives has no batch as it had none, though an operand has one now.
+    """Notes which overridden sizes the results hold; ModelError where the node lost a batch, or mixed it up.
 
-    So a constant in it holds what was meant for one. Operators that fold axes, or look at shapes, may end a batch.
+    What has no batch as it had none, though an operand has one now, had a constant that was meant for one. Operators
+    that fold axes, or look at shapes, may end a batch.
     """
-    if key not in before.operands or node.operator.startswith(_FOLDING):
+    if key not in before.operands:
         return
     at = _renewal(node, operands, before, key, ir)
-    batches = [batch_along(at, index, axis) for index in range(len(operands)) for axis in at.changed(index)]
+    try:
+        _note_held(at, made)
+    except MisplacedBatch:
+        at.refuse(f"{node.operator} brings axes together in which the batch lies differently")
+    if node.operator.startswith(_FOLDING):
+        return
+    batches = [at.batch(index, axis) for index in range(len(operands)) for axis in at.changed(index)]
     types = [None if value is None else value.type for value in made]
     were = [None if result is None else result.type for result in at.results]
     if any(batch is not None for batch in batches) and types == were and not _asks_data(operands, made):
         at.refuse(f"{node.operator} gives {', '.join(map(str, types))} for a batch as it did for one")
-    for was, type in zip(were, types, strict=False):
-        if at.declared.merged.inner and _batch_axes(was, type, before) > 1:
-            at.refuse(f"{node.operator} gives {type} for what was {was}: the batch has come into two axes")
+    for was, value in zip(were, made, strict=False):
+        if value is not None and _is_spread(before.held.get(value, ())):
+            at.refuse(f"{node.operator} gives {value.type} for what was {was}: the batch has come into two axes")
+
+
+def _note_held(at: Renewal, made: Operands) -> None:
+    """Notes what operands and results hold; of what lies behind the operands nothing is asked again."""
+    pairs = [*zip(at.operands, at.before, strict=False), *zip(made, at.results, strict=False)]
+    for value, seen in pairs:
+        if value is not None:
+            at.declared.note_held(value, shape_pair(value, seen))
+
+
+def _is_spread(held: Held) -> bool:
+    """Whether a batch is in two axes, and in one of them beside others."""
+    batches = [part for axis in held for part in axis if part.is_batch]
+    return len(batches) > 1 and any(part.slower != 1 for part in batches)
 
 
 def list_of_sizes(value: Value, ir: Builder) -> tuple[Dim, ...] | None:
@@ -74,14 +96,6 @@ def _asks_data(operands: Operands, made: Operands) -> bool:
     return not actual <= known or None in ranks
 
 
-def _batch_axes(was: Type | None, type: Type | None, before: AsDeclared) -> int:
-    """How many axes of a tensor have grown by a batch, of one before."""
-    if not isinstance(was, TensorType) or not isinstance(type, TensorType) or was.shape is None or type.shape is None:
-        return 0
-    ratios = [ratio_of(new, old) for old, new in zip(was.shape, type.shape, strict=False) if new != old]
-    return sum(ratio is not None and originals(ratio, before.overridden) == {1} for ratio in ratios)
-
-
 def _renewal(node: GraphNode, operands: Operands, before: AsDeclared, key: CaseKey, ir: Builder) -> Renewal:
     return Renewal(node, operands, before.operands[key], before.results.get(key, ()), before, ir)
 
@@ -93,10 +107,10 @@ def _reshape(at: Renewal) -> Operands:
     if not at.changed(0) or shapes is None or integers is None or result is None or 0 in (*shapes[0], *result):
         return at.operands
     free = [axis for axis, integer in enumerate(integers) if integer]
-    now = _without_followed(at, shapes, integers, result)
-    if now is None:
+    held = _without_followed(at, shapes, integers, result)
+    if held is None:
         return at.operands
-    target = renewed_target(shapes[0], now, result, free, at.declared.overridden, at.declared.merged)
+    target = renewed_target(shapes[0], held, result, free)
     if target is None:
         was, given = (f"[{', '.join(map(str, shape))}]" for shape in shapes)
         message = f"Reshape to {list(integers)} was made for {was}, and the shape for {given} cannot be told"
@@ -107,21 +121,29 @@ def _reshape(at: Renewal) -> Operands:
 
 def _without_followed(
     at: Renewal, shapes: ShapePair, integers: Sequence[int | None], result: Sequence[Dim]
-) -> tuple[Dim, ...] | None:
-    """The sizes of the data, but as declared where the shape follows already, copied or computed; None: cannot tell."""
-    old, now = shapes[0], list(shapes[1])
-    value = at.operands[1]
+) -> Held | None:
+    """What the axes of the data hold but for what the shape follows already, copied or computed; None: cannot tell."""
+    held, value = [*at.held(0)], at.operands[1]
     assert value is not None, at.node
     for axis, (integer, size) in enumerate(zip(integers, partly_known(value, at.ir), strict=True)):
         if integer == 0:
-            now[axis] = old[axis]
+            held[axis] = ()
         elif integer is None and size != result[axis]:
-            ratio = None if size is None else ratio_of(size, result[axis])
-            source = next((i for i in at.changed(0) if now[i] != old[i] and ratio_of(now[i], old[i]) == ratio), None)
-            if ratio is None or source is None:
+            followed = None if size is None else _followed(held, result[axis], size)
+            if followed is None:
                 return None
-            now[source] = old[source]
-    return tuple(now)
+            source, parts = followed
+            held[source] = tuple(part for part in held[source] if part not in parts)
+    return tuple(held)
+
+
+def _followed(held: Sequence[tuple[HeldSize, ...]], old: Dim, new: Dim) -> tuple[int, tuple[HeldSize, ...]] | None:
+    """An axis, and what it holds by which a size that was `old` has become `new`: all of it, or one part."""
+    for axis, parts in enumerate(held):
+        for some in (parts, *((part,) for part in parts)):
+            if some and grows_by(old, new, some):
+                return axis, some
+    return None
 
 
 def _expand(at: Renewal) -> Operands:
@@ -150,14 +172,20 @@ def _slice(at: Renewal) -> Operands:
         if axis is None or not -rank <= axis < rank or axis % rank not in at.changed(0):
             continue
         old, new = (shape[axis] for shape in shapes)
-        if batch_along(at, 0, axis % rank) is None:
+        if not _is_beside(at, axis % rank):
             whole |= {position: new} if end == old and starts[position] == 0 else {}
         elif result[axis] != old or step is None or step < 0:
-            at.refuse(f"Slice takes a part of axis {axis % rank}, which now holds a batch, or turns it")
+            at.refuse(f"Slice takes a part of axis {axis % rank}, which now holds a batch or other sizes, or turns it")
         else:
             whole[position] = new
     operands = at.with_sizes(1, dict.fromkeys(whole, 0))
     return replace(at, operands=operands).with_sizes(2, whole)
+
+
+def _is_beside(at: Renewal, axis: int) -> bool:
+    """Whether an axis of the data holds a batch, or what is but a part of it."""
+    shapes, held = at.shapes(0), at.held(0)
+    return shapes is not None and any(part.is_batch or part.old != shapes[0][axis] for part in held[axis])
 
 
 def _split(at: Renewal) -> Operands:
@@ -191,7 +219,7 @@ def _gather_elements(at: Renewal) -> Operands:
     axis, shapes, indices = at.axis(0), at.shapes(0), at.shapes(1)
     if shapes is None or indices is None or len(shapes[0]) != len(indices[0]):
         return at.operands
-    if batch_along(at, 0, axis) is not None:
+    if at.batch(0, axis) is not None:
         at.refuse(f"GatherElements takes elements of axis {axis}, which now holds a batch")
     of_data = [other for other in at.changed(0) if other != axis]
     operands = at.repeated(1, {other: shapes[1][other] for other in of_data if shapes[0][other] == 1})
