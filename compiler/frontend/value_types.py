@@ -24,7 +24,7 @@ _TERM_LIMIT = 64
 
 def names_a_size(text: str) -> bool:
     """Whether a dim_param tells anything."""
-    return text.strip() not in _UNKNOWN_NAMES and not text.strip().startswith("?")
+    return text.strip() not in _UNKNOWN_NAMES and not re.match(r"\?|-\d+$", text.strip())
 
 
 def renamed_size(text: str, rename: Callable[[str], str]) -> str:
@@ -131,8 +131,6 @@ class TypeReader:
         if not names_a_size(text):
             return None
         expression = _expression(text)
-        if isinstance(expression, int):
-            return expression if expression >= 0 else None
         if expression is not None and symbols_of(expression) <= self.names:
             return expression
         return _symbol(text)
@@ -149,12 +147,16 @@ def _symbol(text: str) -> Size:
     return Size.symbol(("_" + text if text.startswith("?") else text).replace("`", "'"))
 
 
-def _expression(text: str) -> Dim | None:
-    """What `text` says as an expression; None where it says nothing, or would grow out of bounds multiplied out."""
+def _expression(text: str) -> Size | None:
+    """What `text` says as an expression of symbols; None where it is none, or would grow out of bounds multiplied out.
+
+    A number is a name as any other: a size that is fixed has a field of its own.
+    """
     factors, sums = text.count("*") + 1, text.count("+") + text.count("-")
     if (sums / factors + 1) ** factors > _TERM_LIMIT or len(text) > 256:
         return None
     try:
-        return parse_dim(text)
+        expression = parse_dim(text)
     except DimSyntaxError:
         return None
+    return expression if isinstance(expression, Size) else None

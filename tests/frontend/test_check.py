@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import onnxc
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.types import TensorType
@@ -314,7 +315,7 @@ DIMS: dict[str, tuple[list[object], str]] = {
         ["N", "2*N + 1", "(N // 2) * 2"],
         "f32[N, 2*N + 1, 2*floordiv(N, 2)]",
     ),
-    "a number as text": (["4"], "f32[4]"),
+    "numbers as text, which are names": (["4", "4", "0"], "f32[`4`, `4`, `0`]"),
     "a text that only looks like an expression": (["batch-size"], "f32[`batch-size`]"),
     "a name as it would be made": (["x_dim1", None], "f32[x_dim1, x_dim1_]"),
 }
@@ -326,6 +327,13 @@ def test_declared_sizes_become_symbolic_sizes(dims: list[object], text: str) -> 
     (found,) = checked(model(RELU, lambda m: m.graph.input[0].CopyFrom(info))).graph.inputs
     assert isinstance(found.type, TensorType)
     assert str(found.type) == text
+
+
+def test_a_size_whose_name_is_a_number_takes_any_size() -> None:
+    infos = [helper.make_tensor_value_info(name, 1, ["1", 2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    exe = onnxc.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "interpreter")
+    assert np.asarray(exe(np.ones((5, 2), np.float32))).shape == (5, 2)
 
 
 @pytest.mark.parametrize(
