@@ -77,6 +77,11 @@ ROWS = (
     (13, "SoftmaxCrossEntropyLoss (a, b, c)", 9, [X[0], np.int64([5, 0, 2, 1]), SCALE]),
     (13, 'SoftmaxCrossEntropyLoss <reduction = "none"> (a, b)', 9, [X[0].astype(np.float16), np.int64([5, 0, 2, 1])]),
     (22, "LpPool <kernel_shape = [2], p = 3> (a)", 1, [X]),
+    (13, "Max (a, b, c)", 9, [np.int64([[2**63 - 1], [-(2**63)], [2**53 + 1]]), np.int64([2**63 - 2, 0]), np.int64(1)]),
+    (12, "Min (a, b)", 10, [np.uint64([2**64 - 1, 0, 7]), np.uint64([2**64 - 2, 1, 7])]),
+    (13, "Min (a)", 9, [np.int32([3, -3])]),
+    (13, "Max (a, b)", 8, [np.float32([np.nan, 1, -0.0]), np.float32([1, np.nan, -0.0])]),
+    (13, "Gemm <transB = 1> (a, b)", 9, [np.int32([[2**31 - 1, 1]]), np.int32([[1, -1], [0, 3]])]),
 )  # fmt: skip
 
 
@@ -86,6 +91,11 @@ def test_it_computes_the_same_in_an_older_version(
 ) -> None:
     constants = {"i": np.int64([0])} if " i)" in node and len(inputs) == 1 else {}
     assert_same_in(target, model_of(version, node, inputs, constants), inputs, signs=False)
+
+
+def test_a_product_to_which_nothing_is_added_keeps_its_signs() -> None:
+    inputs = [np.float32([[-0.0, 0.0], [np.inf, -1]]), np.float32([[1, -1], [0.0, 0.0]])]
+    assert_same_in(6, model_of(13, "Gemm <beta = -2.0> (a, b)", inputs, {}), inputs)
 
 
 def test_a_target_that_is_ignored_is_never_multiplied() -> None:

@@ -10,18 +10,35 @@ from onnxc.compiler.frontend.versions.change import FLOATS, Change
 from onnxc.compiler.frontend.versions.sizes import Size, positions, size_of, sum_of, value_of, vector
 from onnxc.compiler.frontend.versions.steps import Steps
 
-__all__ = ["arg_12", "bounded", "expand_8", "where_9"]
+__all__ = ["arg_12", "bounded", "expand_8", "extremum_12", "where_9"]
 
 
 def bounded(change: Change) -> None:
     """The larger of an input and its lower bound, and the smaller of that and the upper one."""
     at, x = Steps(change), change.input(0)
     bounds = [at("Reshape", name, at.integers()) if name else "" for name in (change.input(1), change.input(2))]
-    is_float = change.element(0) in FLOATS
-    for bound, operator, comparison in zip(bounds, ("Max", "Min"), ("Less", "Greater"), strict=True):
+    for bound, operator in zip(bounds, _EXCEEDS, strict=True):
         if bound:
-            x = at(operator, x, bound) if is_float else at("Where", at(comparison, x, bound), bound, x)
+            x = at(operator, x, bound) if change.element(0) in FLOATS else _extremum(at, operator, x, bound)
     at.become("Identity", x)
+
+
+def extremum_12(change: Change) -> None:
+    """The largest or smallest of integers, one more of the operands at a time."""
+    if change.element(0) in FLOATS:
+        return
+    at, (x, *others) = Steps(change), change.node.input
+    for other in others:
+        x = _extremum(at, change.before.name, x, other)
+    at.become("Identity", x)
+
+
+_EXCEEDS = {"Max": "Less", "Min": "Greater"}
+"""Which comparison of an integer with another says that the other is the larger, or smaller."""
+
+
+def _extremum(at: Steps, operator: str, x: str, y: str) -> str:
+    return at("Where", at(_EXCEEDS[operator], x, y), y, x)
 
 
 def arg_12(change: Change) -> None:

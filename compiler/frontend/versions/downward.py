@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.versions.change import FLOATS, Change
 from onnxc.compiler.frontend.versions.composed_arithmetic import equal_11, mod_28
 from onnxc.compiler.frontend.versions.composed_attention import attention_24, attention_25
 from onnxc.compiler.frontend.versions.composed_bits import bit_shift_28
-from onnxc.compiler.frontend.versions.composed_choices import arg_12, bounded
+from onnxc.compiler.frontend.versions.composed_choices import arg_12, bounded, extremum_12
 from onnxc.compiler.frontend.versions.composed_indexing import gather_nd_12, one_hot_11
 from onnxc.compiler.frontend.versions.composed_quantization import (
     dequantize_linear,
@@ -68,6 +68,13 @@ def _one_shape(change: Change) -> None:
 
 def _gemm_7(change: Change) -> None:
     change.set("broadcast", 1)
+
+
+def _gemm_11(change: Change) -> None:
+    """What is added is a negative zero, which leaves all as it is, a negative zero too."""
+    if not change.input(2):
+        change.drop("beta")
+        change.node.input[:] = [*change.node.input[:2], Steps(change).scalar(-0.0)]
 
 
 def _is_test(change: Change) -> None:
@@ -402,6 +409,7 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     **{(name, 13): _axes_to_attribute for name in ("Squeeze", "Unsqueeze")},
     **{(name, 13): _axis_alone for name in SOFTMAXES},
     **{(name, 11): _axes_from_front for name in WITH_AXES},
+    **{(name, 12): extremum_12 for name in ("Max", "Min")},
     **{(name, 8): _one_shape for name in ("Max", "Mean", "Min", "Sum")},
     **{(name, 7): _sequence_output for name in ("RNN", "GRU", "LSTM")},
     ("Attention", 24): attention_24,
@@ -422,6 +430,7 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("Dropout", 10): _dropout_10,
     ("Dropout", 12): _dropout_12,
     ("Gemm", 7): _gemm_7,
+    ("Gemm", 11): _gemm_11,
     ("GreaterOrEqual", 12): _or_equal("Greater"),
     ("GridSample", 20): _grid_sample_20,
     ("GroupNormalization", 21): _group_normalization_21,
