@@ -10,6 +10,7 @@ from onnx import ModelProto, helper
 
 import onnxc
 from onnxc.command_line.main import main
+from onnxc.compiler.frontend.overriding.size_ratios import Span
 from tests.support.models import model_from_text
 
 HEADER = '<ir_version: 8, opset_import: ["": 18]>'
@@ -122,6 +123,20 @@ def test_each_part_of_merged_axes_is_followed(shape: tuple[int | str, ...]) -> N
     sizes = [size if isinstance(size, int) else 3 for size in shape]
     x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
     assert np.array_equal(np.asarray(exe(x)), np.abs(x))
+
+
+def test_a_size_of_one_that_followed_from_another_is_no_batch() -> None:
+    text = "m (float[1, 1, 4, 4] x) => (float[1, 1, 1, 1] y) { a = MaxPool <kernel_shape = [4, 4]> (x)  b = Neg (a) "
+    model = model_from_text(f"{HEADER} {text} y = GlobalAveragePool (b) }}")
+    exe = onnxc.compile(model, "interpreter", shapes={"x": [None, None, 5, 5]})
+    x = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    assert np.array_equal(np.asarray(exe(x)), [[[[-21]]]])
+
+
+def test_an_axis_without_elements_lies_around_no_other() -> None:
+    assert Span(2, 24).encloses(Span(4, 12))
+    assert not any(Span(begin, end).encloses(Span(1, 0)) for begin in (0, 1) for end in (0, 1))
+    assert not Span(0, 0).encloses(Span(4, 12))
 
 
 def test_what_holds_no_overridden_size_is_looked_through_once() -> None:

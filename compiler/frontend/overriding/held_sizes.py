@@ -28,17 +28,14 @@ __all__ = ["Held", "HeldSize", "MisplacedBatch", "grows_by", "held_by", "held_no
 class HeldSize:
     """An overridden size in an axis, which as declared has the sizes [slower, old, rest] in one.
 
-    slower is None where that is not proven. A batch is an `old` of 1.
+    slower is None where that is not proven. A batch is an input's size of 1 that is another now: a call on it is to
+    give what a call on each gives.
     """
 
     old: Dim
     new: Dim
     slower: Dim | None
-
-    @property
-    def is_batch(self) -> bool:
-        """Whether it was made for one, and a call on a batch is to give what a call on each gives."""
-        return self.old == 1
+    is_batch: bool
 
 
 Held = tuple[tuple[HeldSize, ...], ...]
@@ -56,9 +53,9 @@ def held_whole(old: Dim, new: Dim, overridden: Sequence[tuple[Dim, Dim]]) -> tup
     ratio = ratio_of(new, old)
     sources = set() if ratio is None else originals(ratio, overridden)
     if len(sources) != 1 or old in sources:
-        return (HeldSize(old, new, 1),)
+        return (HeldSize(old, new, 1, old == 1 and old in sources),)
     (source,) = sources
-    return tuple(HeldSize(source, larger, None) for smaller, larger in overridden if smaller == source)[:1]
+    return tuple(HeldSize(source, larger, None, source == 1) for smaller, larger in overridden if smaller == source)[:1]
 
 
 def grows_by(old: Dim, new: Dim, parts: Sequence[HeldSize]) -> bool:
@@ -120,7 +117,7 @@ def _reshaped(before: Sequence[Dim], held: Held, result: Sequence[Dim]) -> Held:
         homes = [axis for axis, span in enumerate(spans) if span.encloses(place)]
         slower = _as_declared(begin, product(result[: homes[0]]), made[homes[0]]) if len(homes) == 1 else None
         if slower is not None:
-            made[homes[0]] += (HeldSize(part.old, part.new, slower),)
+            made[homes[0]] += (HeldSize(part.old, part.new, slower, part.is_batch),)
     return tuple(made)
 
 

@@ -33,8 +33,8 @@ class _Reshape:
         if part.slower is None:
             return self._home_of_any(axis, part)
         begin = self.before[axis].begin * evaluate(part.slower, self.stand_ins)
-        if part.is_batch:
-            return self._home_of_batch(axis, begin)
+        if part.old == 1:
+            return self._home_of_one(axis, begin)
         return next(iter(self._enclosing(Span(begin, begin * evaluate(part.old, self.stand_ins)))), None)
 
     def _enclosing(self, place: Span) -> list[int]:
@@ -50,11 +50,11 @@ class _Reshape:
         outside = self._enclosing(place)
         return outside[0] if outside else inside[0] if len(inside) == 1 else None
 
-    def _home_of_batch(self, axis: int, point: int) -> int | None:
-        """The home of a batch, of one before, which lies behind `point` elements in an axis of the operand.
+    def _home_of_one(self, axis: int, point: int) -> int | None:
+        """The home of what was one, such as a batch, which lies behind `point` elements in an axis of the operand.
 
         An axis of size 1 there, or that of the same elements as the axis of the operand, or one that lies around it.
-        Between two axes it joins the inner one where that is a part of what lay behind the batch, such as heads; else
+        Between two axes it joins the inner one where that is a part of what lay behind it, such as heads; else
         the outer one, for the inner one holds features.
         """
         nothing = Span(point, point)

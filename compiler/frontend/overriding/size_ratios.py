@@ -29,8 +29,9 @@ class Span:
     end: int
 
     def encloses(self, inner: "Span") -> bool:
-        """Whether the axis is several of another, whole ones."""
-        return self.begin <= inner.begin and inner.begin % self.begin == self.end % inner.end == 0
+        """Whether the axis is several of another, whole ones; never where sizes come out as 0."""
+        is_wider = 0 < self.begin <= inner.begin and inner.end > 0
+        return is_wider and inner.begin % self.begin == 0 and self.end % inner.end == 0
 
 
 def exact_quotient(a: Dim, b: Dim) -> Dim | None:
