@@ -185,6 +185,14 @@ REFUSED = {
         a = Transpose <perm = [1, 0, 2]> (x)  b = Reshape (a, s)  y = Slice (b, f, e) }""",
         "Slice takes a part of axis 0",
     ),
+    "a softmax over what the batch was merged with": (
+        "m (float[1, 4] x) => (float[4] y) <int64[1] s = {4}> { a = Reshape (x, s)  y = Softmax (a) }",
+        "Softmax runs over axis 0, which now holds a batch",
+    ),
+    "a norm of all": (
+        "m (float[1, 4] x, float[1, 4] w) => (float[1, 4] y) { y = LayerNormalization <axis = 0> (x, w) }",
+        "LayerNormalization runs over axis 0, which now holds a batch",
+    ),
     "a batch that is slower and faster": (
         """m (float[1, 4] x) => (float[4] y) <int64[1] s = {4}> {
         a = Reshape (x, s)  b = Transpose (x)  c = Reshape (b, s)  y = Add (a, c) }""",

@@ -241,6 +241,20 @@ def _matmul(at: Renewal) -> Operands:
     return repeated_for_batch(at, inner_axes=2)
 
 
+def _normalized(at: Renewal) -> Operands:
+    """X: what elements along axes become depends on all of them, so these may be of no batch."""
+    shapes, reaches_end = at.shapes(0), at.node.operator == "LayerNormalization"
+    if shapes is None or not shapes[0]:
+        return at.operands
+    is_flattened = at.node.operator in _SOFTMAXES and at.node.since < 13
+    axis, rank = at.node.attributes.get("axis", 1 if is_flattened else -1), len(shapes[0])
+    first = axis % rank if isinstance(axis, int) else 0
+    for other in range(first, rank if is_flattened or reaches_end else first + 1):
+        if at.batch(0, other) is not None:
+            at.refuse(f"{at.node.operator} runs over axis {other}, which now holds a batch")
+    return at.operands
+
+
 def _concat(at: Renewal) -> Operands:
     """inputs: floats that do not depend on what is overridden are the same for all along axes that were of size 1.
 
@@ -298,8 +312,12 @@ _FOLDING = (
 
 _ELEMENTWISE = "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mul Or Pow Sub Sum Where Xor"
 
+_SOFTMAXES = ("Hardmax", "LogSoftmax", "Softmax")
+"""Up to opset 12 they run over all axes from one on."""
+
 _RULES: Mapping[str, Callable[[Renewal], Operands]] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+    **dict.fromkeys((*_SOFTMAXES, "LayerNormalization", "LpNormalization"), _normalized),
     "MatMul": _matmul,
     "Concat": _concat,
     "Expand": _expand,
