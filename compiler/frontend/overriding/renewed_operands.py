@@ -63,7 +63,7 @@ def expect_batch_kept(
 
 
 def _note_held(at: Renewal, made: Operands) -> None:
-    """Notes what operands and results hold; of what lies behind the operands nothing is asked again."""
+    """Notes what operands hold, then results, so that these are followed to the operands and no further."""
     pairs = [*zip(at.operands, at.before, strict=False), *zip(made, at.results, strict=False)]
     for value, seen in pairs:
         if value is not None:
