@@ -23,7 +23,13 @@ from onnxc.compiler.frontend.lower.channel_blocks import channel_blocks
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
 from onnxc.compiler.frontend.lower.nodes import without_lowering
-from onnxc.compiler.frontend.lower.overrides import as_declared, restrictions, with_free_types, without_overrides
+from onnxc.compiler.frontend.lower.overrides import (
+    as_declared,
+    restrictions,
+    with_free_types,
+    with_overrides,
+    without_overrides,
+)
 from onnxc.compiler.frontend.lower.walk import lower_graph
 from onnxc.compiler.frontend.lower.weights import weight_names
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
@@ -121,8 +127,7 @@ def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Low
     if session.before is not None:
         if not attempt.objection_count:
             attempt.findings += restrictions(module, session.before.overridden)
-        shown = session.before.shown
-        attempt.findings = [replace(finding, values=(*finding.values, *shown)) for finding in attempt.findings]
+        attempt.findings = [with_overrides(finding, session.before) for finding in attempt.findings]
     if attempt.unsupported or attempt.unknown:
         # Where one node cannot be lowered, what is behind it is not come to.
         everywhere = without_lowering(all_nodes(graph))

@@ -20,7 +20,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Module, walk
 from onnxc.compiler.ir.types import ANY_SIZE, ShapedType, Type
 
-__all__ = ["as_declared", "restrictions", "with_free_types", "without_overrides"]
+__all__ = ["as_declared", "restrictions", "with_free_types", "with_overrides", "without_overrides"]
 
 
 def _chosen_types(graph: Graph, options: InputOptions) -> Iterator[tuple[ValueInfo, ShapedType, ShapedType]]:
@@ -72,6 +72,12 @@ def restrictions(module: Module, overridden: Sequence[tuple[Dim, Dim]]) -> Itera
             if names and names <= symbols and any(isinstance(side, int) for side in sides):
                 message = f"{op.text('message')}: of the sizes {', '.join(sorted(names))} it takes one only; {ADVICE}"
                 yield error("overridden-size", message, op.location, (), "onnxc.compile, shapes")
+
+
+def with_overrides(finding: Diagnostic, before: AsDeclared) -> Diagnostic:
+    """The finding with what is overridden, and with what to do where it may be for an old size that a node holds."""
+    advice = () if finding.code == "overridden-size" else (f"where a node holds an old size as a number, {ADVICE}",)
+    return replace(finding, values=(*finding.values, *before.shown, *advice))
 
 
 # Declared types
