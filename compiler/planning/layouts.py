@@ -76,7 +76,7 @@ class PackedPanels:
     def _pack_panel(self, part: np.ndarray, out: np.ndarray) -> None:
         """The columns of one panel, to [batch..., step, width, group]."""
         columns = part.shape[-1]
-        if (columns, part.shape[-2]) != (self.width, self.steps * self.group) or self.sums_by:
+        if (columns, part.shape[-2]) != (self.width, self.steps * self.group):
             out[...] = 0
         for lane in range(self.group):
             elements = part[..., lane :: self.group, :]
