@@ -55,12 +55,20 @@ def _ignore(rule: Rule, op: Op, refusal: Refusal) -> None:
 
 
 def rewrite(module: Module, rules: Sequence[Rule], refused: Refused = _ignore) -> Module:
-    """`module` with `rules` applied wherever they match, the first that does winning; `refused` gets each refusal."""
+    """`module` with `rules` applied wherever they match, the first that does winning; `refused` gets each refusal.
+
+    Itself where none applies; else without what is dead.
+    """
     table = _RuleTable(rules)
     # What is captured by blocks is simplified by any walk.
     if not any(table[op.name] or op.blocks for function in module.functions for op in walk(function.body)):
-        return _with_bodies(module, [prune(function.body) for function in module.functions])
-    return map_bodies(module, lambda body, symbols: prune(_Walk(table, refused, body).rewriter(symbols).run(body)))
+        return module
+
+    def rewritten(body: Block, symbols: SymbolTable) -> Block:
+        made = _Walk(table, refused, body).rewriter(symbols).run(body)
+        return body if made is body else prune(made)
+
+    return map_bodies(module, rewritten)
 
 
 def map_bodies(module: Module, transform: Callable[[Block, SymbolTable], Block]) -> Module:

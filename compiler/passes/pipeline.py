@@ -27,14 +27,24 @@ Observer = Callable[[Step], None]
 
 
 def run_pipeline(module: Module, passes: Sequence[Pass], observers: Sequence[Observer] = ()) -> Module:
-    """`module` after all `passes`; each observer sees every step."""
+    """`module` after all `passes`; each observer sees every step that has run.
+
+    A pass that has left a module as it is would do so again, and is not run until another has changed the module.
+    """
+    settled = set[Pass]()
     for transform in passes:
+        if transform in settled:
+            continue
         start = perf_counter_ns()
         with collect_notes() as notes:
             after = transform(module)
         step = Step(transform.__name__, module, after, perf_counter_ns() - start, tuple(notes))
         for observe in observers:
             observe(step)
+        if after is module:
+            settled.add(transform)
+        else:
+            settled.clear()
         module = after
     return module
 

@@ -3,10 +3,11 @@
 import pytest
 
 from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.parser import parse_module
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.ir.verifier import InvalidModule
 from onnxc.compiler.passes.notes import Note, collect_notes, note, note_refusal
-from onnxc.compiler.passes.pipeline import Log, Step, run_pipeline, verify_step
+from onnxc.compiler.passes.pipeline import Log, Pass, Step, run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
@@ -51,6 +52,39 @@ def test_passes_run_in_order_and_observers_see_each() -> None:
 
 def test_an_empty_pipeline_changes_nothing() -> None:
     assert run_pipeline(MODULE, ()) is MODULE
+
+
+def test_a_pass_that_changed_nothing_runs_again_only_behind_one_that_did() -> None:
+    seen: list[Step] = []
+    passes = (eliminate_dead_code, canonicalize, eliminate_dead_code, eliminate_dead_code, canonicalize)
+    run_pipeline(MODULE, passes, [seen.append])
+    assert [step.name for step in seen] == [
+        *("eliminate_dead_code", "canonicalize", "eliminate_dead_code", "canonicalize"),
+    ]
+
+
+LOOP = """module "m" {
+function main(%x: f32[N]) -> ("y") where N in [0, ...] {
+  %0 = constant {value = i64[] 3} : i64[]
+  %1 = constant {value = bool[] true} : bool[]
+  %2 = exp %x : f32[N]
+  guard {left = N, message = "no", relation = "at_least", right = 1}
+  %3 = while %0, %1, %x, %2 {carried = 1, scans = 0, symbol = "n"} : f32[N]
+    block(%i: i64[], %c: f32[N], %a: f32[N]) {
+      %4 = add %c, %a : f32[N]
+      %5 = constant {value = bool[] true} : bool[]
+      return %5, %4
+    }
+  return %3
+}
+}"""
+
+
+@pytest.mark.parametrize("run", dict.fromkeys(OPTIMIZE), ids=lambda run: run.__name__)
+def test_a_pass_gives_back_the_module_that_it_leaves_as_it_is(run: Pass) -> None:
+    module = run_pipeline(parse_module(LOOP), OPTIMIZE)
+    assert [op.name for op in module.main.body.ops][-1] == "while"
+    assert run(module) is module
 
 
 def test_a_broken_module_is_found_after_the_pass_that_broke_it() -> None:

@@ -20,7 +20,12 @@ would cost time for each array, fewer only a comparison of whole arrays now and 
 
 def eliminate_common_subexpressions(module: Module) -> Module:
     """Computes equal expressions once; of equal guards the first stays."""
-    return map_bodies(module, lambda body, _: prune(_Merge().block(body)))
+    return map_bodies(module, lambda body, _: _merged(body))
+
+
+def _merged(body: Block) -> Block:
+    merged = _Merge().block(body)
+    return body if merged is body else prune(merged)
 
 
 class _Merge:
@@ -33,9 +38,12 @@ class _Merge:
         self.arrays: dict[Hashable, list[np.ndarray]] = {}
 
     def block(self, block: Block) -> Block:
+        """`block` with each expression computed once, itself where it has no two equal ones."""
         for parameter in block.parameters:
             self._assign_ordinal(parameter)
         ops = tuple(self._kept(block))
+        if ops == block.ops:
+            return block
         return Block(block.parameters, ops, tuple(self.values.get(result, result) for result in block.results))
 
     def _kept(self, block: Block) -> Iterator[Op]:
@@ -57,6 +65,8 @@ class _Merge:
         if operands == op.operands and not op.blocks:
             return op
         blocks = tuple(_Merge().block(block) for block in op.blocks)
+        if (operands, blocks) == (op.operands, op.blocks):
+            return op
         return Op(op.name, operands, op.attributes, blocks, op.result_types, op.location)
 
     def _key(self, op: Op) -> Hashable | None:

@@ -33,10 +33,11 @@ class _Builder(PassBuilder):
 
 def simplify_sizes(module: Module) -> Module:
     """Uses what guards say of sizes, and drops guards that are decided."""
-    return map_bodies(module, lambda body, symbols: prune(_simplified(body, symbols)))
+    return map_bodies(module, _simplified)
 
 
 def _simplified(body: Block, symbols: SymbolTable) -> Block:
+    """`body` under what its guards say, itself where they say nothing of it."""
     bound = {name for value in body.parameters for name in type_symbols(value.type)}
     early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
     facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
@@ -46,7 +47,8 @@ def _simplified(body: Block, symbols: SymbolTable) -> Block:
     except TypeRuleError:
         # Guards contradict each other, so that no call gets beyond them.
         return body
-    return walk.build.block(body.parameters, [walk.value(result) for result in body.results])
+    made = walk.build.block(body.parameters, [walk.value(result) for result in body.results])
+    return body if (made.ops, made.results) == (body.ops, body.results) else prune(made)
 
 
 def _guard_symbols(guard: Op) -> frozenset[str]:
@@ -95,6 +97,8 @@ def _limit(size: Dim, other: Dim) -> int | None:
 
 
 def _with(guard: Op, relation: str, left: Dim, right: Dim) -> Op:
+    if (relation, left, right) == (guard.text("relation"), guard.dim("left"), guard.dim("right")):
+        return guard
     attributes = {**guard.attributes, "relation": relation, "left": left, "right": right}
     return Op("guard", (), attributes, (), (), guard.location)
 
@@ -132,7 +136,7 @@ class _Walk:
         if self.facts.holds(*fact) or fact in self.said:
             return
         self.said.add(fact)
-        self.build.guard(*fact[1:], fact[0], guard.text("message"))
+        self.build.ops.append(_with(guard, *fact))
         self.facts = self.facts.after(guard)
 
     def _op(self, op: Op) -> None:
@@ -141,7 +145,7 @@ class _Walk:
         blocks = [self._block(block) for block in op.blocks]
         types = [self.facts.type(type) for type in op.result_types]
         same = operands == list(op.operands) and types == list(op.result_types) and attributes == op.attributes
-        if same and not blocks:
+        if same and blocks == list(op.blocks):
             self.build.ops.append(op)
             return
         if op.name == "reshape" and operands[0].type == types[0]:
@@ -153,8 +157,14 @@ class _Walk:
     def _block(self, block: Block) -> Block:
         """A nested block under the facts of the op that owns it; what it learns itself ends with it."""
         inner = _Walk(_Builder(self.build.symbols), self.facts, said=set(self.said))
-        parameters = [Parameter(value.producer.name, self.facts.type(value.type)).value for value in block.parameters]
+        parameters = tuple(self._parameter(value) for value in block.parameters)
         inner.values.update(zip(block.parameters, parameters, strict=True))
         inner.run(block.ops)
         inner.facts = self.facts
-        return inner.build.block(parameters, [inner.value(result) for result in block.results])
+        made = inner.build.block(parameters, [inner.value(result) for result in block.results])
+        unchanged = (made.parameters, made.ops, made.results) == (block.parameters, block.ops, block.results)
+        return block if unchanged else made
+
+    def _parameter(self, old: Value) -> Value:
+        type = self.facts.type(old.type)
+        return old if type == old.type else Parameter(old.producer.name, type).value
