@@ -280,6 +280,9 @@ def compile_sizes(texts: Sequence[SizeText]) -> Callable[[Sequence[int]], tuple[
 
     Raises ValueError for a text that is no size, so that an artifact cannot run code of its own.
     """
+    if all(text.isascii() and text.isdecimal() for text in texts):
+        sizes = tuple(map(int, texts))
+        return lambda symbols: sizes
     source = "(" + "".join(f"{text}, " for text in texts) + ")"
     tree = _parsed(source)
     nodes: list[ast.AST] = [*tree.body.elts] if isinstance(tree.body, ast.Tuple) else [tree.body]

@@ -287,6 +287,18 @@ def test_a_size_is_parsed_although_threads_disturb_each_other(monkeypatch: pytes
     assert compile_sizes(["2*s[0]"])([3]) == (6,)
 
 
+def test_sizes_that_are_numbers_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ast, "parse", lambda source, mode: pytest.fail(source))
+    assert compile_sizes(["0", "12", str(2**62)])([7]) == (0, 12, 2**62)
+    assert compile_sizes([])([7]) == ()
+
+
+@pytest.mark.parametrize("text", ["٣", "²", "", " ", "1.5"])
+def test_what_only_looks_like_a_number_is_no_size(text: str) -> None:
+    with pytest.raises((ValueError, SyntaxError)):
+        compile_sizes(["1", text])([])
+
+
 def test_more_slots_than_memory_are_refused() -> None:
     program = replace(PROGRAM, body=replace(PROGRAM.body, slots=10**12))
     with pytest.raises(DecodeError, match="slots"):
