@@ -187,7 +187,17 @@ class Rewriter(PassBuilder):
                 self._uses[new] += self._uses[old]
 
     def _visit(self, ops: Sequence[Op]) -> None:
-        pending: list[Op | _Replacement] = list(reversed(ops))
+        """Most rules concern few ops: those for which there is none stay as they are."""
+        rules = self._walk.table
+        for op in ops:
+            if rules[op.name] or op.blocks or not self._values.keys().isdisjoint(op.operands):
+                self._rewrite(op)
+            else:
+                self.ops.append(op)
+
+    def _rewrite(self, first: Op) -> None:
+        """`first` and, in their turn, the ops that rules make for it."""
+        pending: list[Op | _Replacement] = [first]
         while pending:
             item = pending.pop()
             if isinstance(item, _Replacement):

@@ -4,6 +4,7 @@ A slot is as large as the largest value it ever holds, where "largest" must be p
 into a slot that is free while it lives; else it gets a slot of its own.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,7 +114,9 @@ def _best_slot(slots: Sequence[_Slot], size: _Bytes, first: int, order: _Order) 
     free = [slot for slot in slots if slot.free_after < first]
     fitting = [slot for slot in free if order.holds(slot.largest, size)]
     if fitting:
-        return min(fitting, key=lambda slot: sum(order.holds(slot.largest, other.largest) for other in fitting))
+        sizes = Counter(slot.largest for slot in fitting)
+        held = {each: sum(count for other, count in sizes.items() if order.holds(each, other)) for each in sizes}
+        return min(fitting, key=lambda slot: held[slot.largest])
     growing = [slot for slot in free if all(order.holds(size, other) for other in slot.sizes)]
     return growing[-1] if growing else None
 
