@@ -284,7 +284,8 @@ class ConvolutionSchedule(Schedule):
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by the
     channels of a unit of work, and `unit` the lines and columns of the result in one; of `direct` on a GPU the
     neighbouring results of a lane.
-    packs_rows: windows are copied before they are multiplied.
+    packs_rows: windows are copied before they are multiplied. surrounds: those that may leave the image are copied with
+    zeros beside it.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
@@ -295,6 +296,7 @@ class ConvolutionSchedule(Schedule):
     registers: Tile | None = None
     unit: Tile | None = None
     packs_rows: bool = False
+    surrounds: bool = False
     split: int = 1
     flat: bool = False
     small_image: int = 0

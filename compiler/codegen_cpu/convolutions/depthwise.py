@@ -9,23 +9,23 @@ windows leave the image has code of its own, without what they would read there.
 of the image, tiles have columns of each phase, and each column the taps that meet elements.
 
 Where the pixels under windows share sets of the cache, as those of 512 channels or a multiple do, what a unit reads
-is copied first, so that they lie side by side.
+is copied first, so that they lie side by side. Of lines whose length is known only at the call, what a unit at either
+end reads is copied with zeros beside the image, so that no window leaves it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product as pairs
-from math import prod
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
+from onnxc.compiler.codegen_cpu.convolutions.window_copies import Image, WindowCopies, window_end, window_start
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED, copied_pitch, copied_window
+from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
-from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
@@ -44,7 +44,7 @@ def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution with a filter for each channel, channels innermost."""
     x, w = operand_views(op)
     base = frame.inputs[frame.kernel.block.parameters.index(x.base)]
-    image = _Image(base, frame.size(x.offset), tuple(frame.size(stride) for stride in x.strides))
+    image = Image(base, frame.size(x.offset), tuple(frame.size(stride) for stride in x.strides))
     return _Depthwise(frame, op, x, w, image).emit(name)
 
 
@@ -63,21 +63,12 @@ class _Tile:
 
 
 @record
-class _Image:
-    """Where the image is read: element [n, *positions, c] lies `offset` and so many strides behind `base`."""
-
-    base: Reg
-    offset: Int
-    strides: tuple[Int, ...]
-
-
-@record
 class _Depthwise:
     frame: KernelFrame
     op: Op
     x: View
     w: View
-    image: _Image
+    image: Image
     """What is read: the image, or what a unit copies of it."""
 
     @cached_property
@@ -134,6 +125,7 @@ class _Depthwise:
         assert box is not None, self.schedule
         bands, parts = (floordiv(shape[axis] + size - 1, size) for axis, size in ((-3, box.rows), (-2, box.columns)))
         units = (*shape[:-3], bands, parts, -(-self.channels // block))
+        copies = WindowCopies(frame, self.op, self.x, self.schedule)
 
         def part(ordinal: Int, size: int, end: Int) -> tuple[Int, Int]:
             first = f.mul(ordinal, size)
@@ -143,70 +135,27 @@ class _Depthwise:
             *outer, band, columns, channels = frame.split(ordinal, units)
             across = part(columns, box.columns, frame.size(shape[-2])), part(channels, block, self.channels)
             lines = part(band, box.rows, frame.size(shape[-3]))
-            reader = self
+
+            def each_line(reader: _Depthwise) -> None:
+                f.loop(*lines, 1, lambda row: reader._line((*outer, row), *across))
+
+            def inner_lines() -> None:
+                f.loop(*lines, 1, lambda row: self._inner_line((*outer, row), *across))
+
+            def copied_lines() -> None:
+                each_line(replace(self, image=copies.copy(self.image, outer[0], lines, *across)))
+
             if self.schedule.packs_rows:
-                reader = replace(self, image=self._copied(outer[0], lines, across[0][0], across[1]))
-            f.loop(*lines, 1, lambda row: reader._line((*outer, row), *across))
+                copied_lines()
+            elif self.schedule.surrounds:
+                f.if_(self._is_inner(across[0]), inner_lines, copied_lines)
+            else:
+                each_line(self)
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         work = minimum(shape[-2], box.columns) * (block * self.group * box.rows)
         return KernelCode(name, (f,), product(units), frame.grain(work))
-
-    # What is read
-
-    @cached_property
-    def _room(self) -> Reg:
-        """Memory for what a unit copies: lines of pixels, of so many channels each."""
-        assert self.schedule.unit is not None, self.schedule
-        elements = prod(copied_window(self.op, self.schedule.unit)) * copied_pitch(self.op, self.schedule.tile)
-        return self.frame.f.alloca(memory_type(self.x.base.dtype), elements)
-
-    def _copied(self, image: Int, lines: tuple[Int, Int], column: Int, channels: tuple[Int, Int]) -> _Image:
-        """A copy of what a unit reads: the windows of `lines` from `column` on, of some channels."""
-        f, op, pitch = self.frame.f, self.op, copied_pitch(self.op, self.schedule.tile)
-        assert self.schedule.unit is not None, self.schedule
-        height, width = copied_window(op, self.schedule.unit)
-        first = [self._start(axis, begin) for axis, begin in enumerate((lines[0], column))]
-        ends = f.add(first[0], height), f.add(first[1], width)
-        last = [f.smin(end, self.frame.size(size)) for end, size in zip(ends, self.x.shape[1:-1], strict=True)]
-        strides: tuple[Int, ...] = (0, width * pitch, pitch, 1)
-        origin = f.add(f.add(f.mul(first[0], strides[1]), f.mul(first[1], pitch)), channels[0])
-        element = memory_type(self.x.base.dtype)
-        copied = _Image(f.gep(self._room, f.neg(origin), element), 0, strides)
-        own = f.add(self.image.offset, f.mul(image, self.image.strides[0]))
-
-        def pixel(line: Int, column: Int) -> None:
-            source, room = (
-                f.gep(
-                    each.base,
-                    f.add(start, f.add(f.mul(line, each.strides[1]), f.mul(column, each.strides[2]))),
-                    element,
-                )
-                for each, start in ((self.image, own), (copied, 0))
-            )
-            self._copy_channels(source, room, channels)
-
-        def line(ordinal: Int) -> None:
-            f.loop(f.smax(first[1], 0), last[1], 1, lambda column: pixel(ordinal, column))
-
-        f.loop(f.smax(first[0], 0), last[0], 1, line)
-        return copied
-
-    def _copy_channels(self, source: Reg, room: Reg, channels: tuple[Int, Int]) -> None:
-        """The channels of a pixel, in whole vectors but for the last ones of the image."""
-        f, lanes, element = self.frame.f, self.frame.lanes, memory_type(self.x.base.dtype)
-        vector, whole, (first, behind) = vector_type(element, lanes), self.channels // lanes * lanes, channels
-
-        def copy(channel: Int, mask: Reg | None = None) -> None:
-            address, zero = f.gep(source, channel, element), f.constant(vector, 0)
-            x = f.load(vector, address) if mask is None else masked_load(f, vector, address, mask, passthru=zero)
-            f.store(x, f.gep(room, channel, element))
-
-        stop = behind if whole == self.channels else f.smin(behind, whole)
-        f.loop(first, stop, lanes, copy)
-        if whole < self.channels:
-            f.if_(f.icmp("sgt", behind, whole), lambda: copy(whole, f.tail_mask(lanes, self.channels - whole)))
 
     # Tiles
 
@@ -235,6 +184,9 @@ class _Depthwise:
     def _line(self, line: Sequence[Int], columns: tuple[Int, Int], channels: tuple[Int, Int]) -> None:
         """A part of a line of the result: the tiles from the first of `columns` to before the second."""
         f, (start, stop) = self.frame.f, columns
+        if self.image.is_surrounded:
+            f.loop(start, stop, self.columns, lambda column: self._tile(line, self._existing(column), channels))
+            return
         if self._edges is None:
             f.loop(start, stop, self.columns, lambda column: self._columns(line, column, channels))
             return
@@ -249,6 +201,11 @@ class _Depthwise:
         inner = f.smax(start, left.stop), f.smin(stop, right.start)
         f.loop(*inner, self.columns, lambda column: self._tile(line, self._inner(column), channels))
         edges(right)
+
+    def _inner_line(self, line: Sequence[Int], columns: tuple[Int, Int], channels: tuple[Int, Int]) -> None:
+        """A part of a line of whole tiles, none of whose windows leaves the image."""
+        f = self.frame.f
+        f.loop(*columns, self.columns, lambda column: self._tile(line, self._inner(column), channels))
 
     @cached_property
     def _edges(self) -> tuple[range, range] | None:
@@ -271,12 +228,24 @@ class _Depthwise:
         """A whole tile, none of whose windows leaves the image."""
         return _Tile(self._first(column), column, self.columns, {})
 
+    def _existing(self, column: Int) -> _Tile:
+        """A tile of which not all columns may exist, none of whose windows leaves the image."""
+        return replace(self._inner(column), left=self.frame.f.sub(self.frame.size(self.op.result.shape[-2]), column))
+
+    def _is_inner(self, columns: tuple[Int, Int]) -> Reg:
+        """Whether these are whole tiles, none of whose windows leaves the image."""
+        f, (start, stop) = self.frame.f, columns
+        first = self._first(start)
+        tiles = f.mul(f.udiv(f.sub(stop, start), self.columns), self.columns)
+        behind = window_end(self.frame, self.op, self.columns, columns)
+        inside = f.icmp("sle", behind, self.frame.size(self.x.shape[-2]))
+        return f.conjunction((f.icmp("sge", first, 0), inside, f.icmp("eq", f.add(start, tiles), stop)))
+
     def _first(self, column: Int) -> Int:
         """Where the windows of a tile begin in the image."""
-        f, op = self.frame.f, self.op
         if self.spread[-1] > 1:
-            return f.udiv(column, self.spread[-1])
-        return f.sub(f.mul(column, op.ints("strides")[-1]), self.frame.size(op.dims("low")[-1]))
+            return self.frame.f.udiv(column, self.spread[-1])
+        return window_start(self.frame, self.op, len(self.taps) - 1, column)
 
     def _is_within(self, column: Int) -> Reg:
         """Whether a tile is whole and no window of it leaves the image; a literal where sizes are known."""
@@ -314,7 +283,7 @@ class _Depthwise:
         """The sums of one vector of channels, and their way to the result."""
         frame, f = self.frame, self.frame.f
         image, *rows = line
-        starts = [self._start(axis, row) for axis, row in enumerate(rows)]
+        starts = [window_start(frame, self.op, axis, row) for axis, row in enumerate(rows)]
         offset = f.add(self.image.offset, f.mul(image, self.image.strides[0]))
         begins = [start if spread == 1 else 0 for start, spread in zip(starts, self.spread[:-1], strict=True)]
         for start, stride in zip((*begins, tile.first), self.image.strides[1:-1], strict=True):
@@ -330,11 +299,6 @@ class _Depthwise:
     def _write(self, index: Sequence[Index], total: Reg, mask: Reg | None) -> None:
         total = emit_cast(total, self.sums, self.op.dtype(), self.frame.f)
         write_result(self.frame.evaluator(self.frame.lanes, mask), self.frame, self.op, total, index)
-
-    def _start(self, axis: int, row: Int) -> Int:
-        """Where the windows of a line begin along a spatial axis."""
-        f = self.frame.f
-        return f.sub(f.mul(row, self.op.ints("strides")[axis]), self.frame.size(self.op.dims("low")[axis]))
 
     # Taps
 
