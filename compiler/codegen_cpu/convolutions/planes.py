@@ -206,7 +206,7 @@ class _Planes:
     def _copy(self, unit: _Unit) -> None:
         """room[channel][row][column] = what the windows of a unit read, zeros outside of the image."""
         frame, f, window = self.frame, self.frame.f, self.window
-        axes = parse_dimensions(self.op.text("dimensions")).x
+        axes, reach = parse_dimensions(self.op.text("dimensions")).x, self._reach(unit)
         step = frame.size(self.x.strides[axes.channel])
         start = f.add(frame.size(self.x.offset), f.mul(unit.image, frame.size(self.x.strides[axes.batch])))
         start = f.add(start, f.mul(f.mul(unit.group, window.channels), step))
@@ -228,11 +228,18 @@ class _Planes:
             column = f.add(begins[-1], last)
             copy = self._turn_line if self.channels_lie_last else self._copy_line
             is_inside = reduce(f.and_, inside, f.constant("i1", 1))
-            f.if_(is_inside, partial(copy, line, column, step, target), partial(self._clear_line, target))
+            f.if_(is_inside, partial(copy, line, column, step, target, reach), partial(self._clear_line, target, reach))
 
         f.loop(0, prod(window.rows), 1, row, at_least_once=True)
 
-    def _fill_line(self, target: Int, read: Callable[[Int, Int], Reg]) -> None:
+    def _reach(self, unit: _Unit) -> Int:
+        """How much of a line the windows of a unit read: less than there is room for where its lines are shorter."""
+        last = self.window.axes[-1]
+        if isinstance(last.size, int):
+            return self.window.pitch
+        return self.frame.f.add(unit.columns, last.extent - last.count)
+
+    def _fill_line(self, target: Int, reach: Int, read: Callable[[Int, Int], Reg]) -> None:
         """A row of each channel, in whole vectors: read(channel, column). What is behind its end is written later."""
         f, window = self.frame.f, self.window
 
@@ -242,15 +249,15 @@ class _Planes:
             def vector(column: Int) -> None:
                 f.store(read(ordinal, column), f.gep(row, column, self.element))
 
-            f.loop(0, window.pitch, self.frame.lanes, vector, at_least_once=True)
+            f.loop(0, reach, self.frame.lanes, vector, at_least_once=True)
 
         f.loop(0, window.channels, 1, channel, at_least_once=True)
 
-    def _clear_line(self, target: Int) -> None:
+    def _clear_line(self, target: Int, reach: Int) -> None:
         zero = self.frame.f.constant(self.vector, 0.0)
-        self._fill_line(target, lambda channel, column: zero)
+        self._fill_line(target, reach, lambda channel, column: zero)
 
-    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
+    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int, reach: Int) -> None:
         """Channels `step` apart, from a position on."""
         f, axis = self.frame.f, self.window.axes[-1]
 
@@ -258,7 +265,7 @@ class _Planes:
             source = f.gep(line, f.mul(channel, step), self.element)
             return self._read(source, f.add(first, f.mul(column, axis.step)))
 
-        self._fill_line(target, read)
+        self._fill_line(target, reach, read)
 
     def _read(self, line: Reg, position: Int) -> Reg:
         """Elements of a line from a position on, a step of windows apart; zeros outside of it."""
@@ -292,7 +299,7 @@ class _Planes:
         axis = self.window.axes[-1]
         return (axis.stride, axis.step) == (1, 2)
 
-    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
+    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int, reach: Int) -> None:
         """Channels side by side, from a position on: squares of them and of pixels."""
         f, lanes, window = self.frame.f, self.frame.lanes, self.window
         axis = window.axes[-1]
@@ -311,7 +318,7 @@ class _Planes:
                 f.store(row, f.gep(self.room, offset, self.element))
 
         def squares(channel: Int) -> None:
-            f.loop(0, window.pitch, lanes, partial(square, channel), at_least_once=True)
+            f.loop(0, reach, lanes, partial(square, channel), at_least_once=True)
 
         f.loop(0, window.channels, lanes, squares, at_least_once=True)
 
