@@ -23,7 +23,7 @@ from onnxc.compiler.codegen_cpu.convolutions.window_copies import Image, WindowC
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED
+from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED, edge_tiles
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -35,9 +35,6 @@ from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.views import View, operand_views
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.runtime.records import record
-
-MOST_EDGE_TILES = 4
-"""Tiles of a line with code of their own; of lines where windows of more leave the image each column is tested."""
 
 
 def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
@@ -187,10 +184,11 @@ class _Depthwise:
         if self.image.is_surrounded:
             f.loop(start, stop, self.columns, lambda column: self._tile(line, self._existing(column), channels))
             return
-        if self._edges is None:
+        ends = edge_tiles(self.op, self.columns)
+        if ends is None:
             f.loop(start, stop, self.columns, lambda column: self._columns(line, column, channels))
             return
-        left, right = self._edges
+        left, right = ends
 
         def edges(tiles: range) -> None:
             for column in tiles:
@@ -206,23 +204,6 @@ class _Depthwise:
         """A part of a line of whole tiles, none of whose windows leaves the image."""
         f = self.frame.f
         f.loop(*columns, self.columns, lambda column: self._tile(line, self._inner(column), channels))
-
-    @cached_property
-    def _edges(self) -> tuple[range, range] | None:
-        """The tiles at either end of a line, by their columns, whose windows leave the image or which are not whole.
-
-        None where sizes are not known or there are too many.
-        """
-        length = self.op.result.shape[-2]
-        if not isinstance(length, int):
-            return None
-        tiles = range(0, length, self.columns)
-        within = [self._is_within(column) for column in tiles]
-        if not all(known.is_literal for known in within):
-            return None
-        left = within.index(TRUE) if TRUE in within else len(tiles)
-        right = within.index(FALSE, left) if FALSE in within[left:] else len(tiles)
-        return (tiles[:left], tiles[right:]) if left + len(tiles) - right <= MOST_EDGE_TILES else None
 
     def _inner(self, column: Int) -> _Tile:
         """A whole tile, none of whose windows leaves the image."""

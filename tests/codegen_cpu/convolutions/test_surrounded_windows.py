@@ -1,4 +1,6 @@
-"""Depthwise convolutions of lines whose length is known only at the call: units at both ends read copies."""
+"""Depthwise convolutions whose units at both ends of a line read copies: of lines whose length is known only at the
+call, and of windows so wide that a loop runs over their taps.
+"""
 
 from dataclasses import replace
 
@@ -34,6 +36,9 @@ SURROUNDED = [
     _case(16, (3, 3), x=(2, 16, 9, W)),
     _case(16, (3, 3), x=(1, 16, 9, 20), low=(1, W), high=(1, 1)),
     _case(16, (3, 3), x=(1, 16, 9, 20), high=(1, W)),
+    _case(16, (3, 9), x=(1, 16, 9, 20), low=(1, 4), high=(1, 4)),
+    _case(24, (13, 31), x=(1, 24, 7, 28), low=(6, 15), high=(6, 15)),
+    _case(8, (3, 9), x=(2, 8, 9, 30), strides=TWOS, dilations=(1, 2), low=(1, 7), high=(1, 9)),
 ]
 
 WIDTHS = (1, 2, 7, 8, 9, 16, 23, 24, 40, 41)
