@@ -156,6 +156,32 @@ def test_values_that_do_not_cut_the_model() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("h = Exp (x) c = Constant <value_float = 2.0> () y = Mul (h, c)", ["h"]),
+        ("c = Constant <value_float = 2.0> () h = Mul (x, c) y = Mul (h, c)", ["h"]),
+        ("h = Exp (x) y = Add (h, x)", ["h", "x"]),
+        ("h = Exp (x) n = Neg (w) y = Mul (h, n)", ["h", "w"]),
+    ],
+)
+def test_the_second_part_has_what_it_needs_beside_the_values(text: str, needed: list[str]) -> None:
+    header = '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x, float[2] w) => (float[2] y)'
+    model = model_from_text(f"{header} {{ {text} }}")
+    first, second = map(checked, onnxc.split(model, ["h"]))
+    assert (names(first.graph.input), names(second.graph.input)) == (["x"], needed)
+    values = {"x": X[0], "w": X[1], **run(first, x=X[0])}
+    result = run(second, **{name: values[name] for name in needed})["y"]
+    np.testing.assert_array_equal(result, run(model, x=X[0], w=X[1])["y"])
+
+
+def test_a_node_of_the_first_part_is_named_by_the_value_that_the_second_one_needs() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[1] y) '
+    model = model_from_text(text + "{ a, b = Split <num_outputs = 2> (x) c = Exp (a) y = Add (c, b) }")
+    with pytest.raises(InputError, match="a do not cut the model: b is needed on the other side too"):
+        onnxc.split(model, ["a"])
+
+
+@pytest.mark.parametrize(
     ("given", "code"), [({"a": "b"}, "name-taken"), ({"a": ""}, "name-taken"), ({"n": "m"}, "unknown-value")]
 )
 def test_names_that_cannot_be_given(given: dict[str, str], code: str, model: ModelProto) -> None:

@@ -9,6 +9,7 @@ from onnxc.compiler.frontend.merge_opsets import Chosen
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnxc.compiler.frontend.schemas import normal_domain
 from onnxc.compiler.frontend.versions.change import type_of
 from onnxc.runtime.errors import InputError
 
@@ -66,8 +67,9 @@ def _weight_types(graph: GraphProto) -> Iterator[ValueInfoProto]:
 def split_model(model: ModelProto, typed: ModelProto, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
     """The model in two: what computes `values`, and what computes the outputs from them.
 
-    Outputs that need none of the values are the first part's. Raises InputError where the second part needs another
-    value of the first one, which it names.
+    Outputs that need none of the values are the first part's. What only the second part needs is computed there; a
+    Constant that both need is in both, as the weights are. Raises InputError where the second part needs another value
+    of the first one, which it names.
     """
     expect_values(own_names(model.graph), values)
     outputs = [info.name for info in model.graph.output]
@@ -76,14 +78,18 @@ def split_model(model: ModelProto, typed: ModelProto, values: Sequence[str]) -> 
     if not later:
         raise InputError(f"no output is computed from {listed(values)}", code="part-values")
     earlier = [*values, *(name for name in outputs if name not in behind and name not in values)]
-    given = [*values, *(info.name for info in model.graph.input if info.name not in values)]
-    nodes, leaves = _needed(model.graph, given, later)
-    crossing = [name for node in nodes if not behind.intersection(node.output) for name in node.output]
+    before = {name for node in _needed(model.graph, (), earlier)[0] for name in node.output if name} - {*values}
+    nodes, leaves = _needed(model.graph, values, later)
+    crossing = [name for node in nodes if not _is_constant(node) for name in node.output if name in before]
     if crossing:
         message = f"{listed(values)} do not cut the model: {listed(crossing)} is needed on the other side too"
         raise InputError(message, code="part-values")
-    needed = [name for name in given if name in values or name in leaves]
-    return extract_part(model, typed, None, earlier), extract_part(model, typed, needed, later)
+    given = [*values, *(info.name for info in model.graph.input if info.name in leaves)]
+    return extract_part(model, typed, None, earlier), extract_part(model, typed, given, later)
+
+
+def _is_constant(node: NodeProto) -> bool:
+    return node.op_type == "Constant" and not normal_domain(node.domain)
 
 
 def _needed(graph: GraphProto, inputs: Collection[str], outputs: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
