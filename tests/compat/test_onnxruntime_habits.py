@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import onnxc.compat.onnxruntime as ours
 from onnxc.compat.onnxruntime.capi import onnxruntime_pybind11_state as our_state
@@ -302,6 +302,30 @@ def test_inputs_and_outputs_are_bound_to_memory(ort: ModuleType) -> None:
     binding.bind_ortvalue_output("product", target)
     opened.run_with_iobinding(binding)
     np.testing.assert_array_equal(target.numpy(), 2 * PRODUCT)
+
+
+def test_outputs_come_in_the_order_in_which_they_were_bound(ort: ModuleType) -> None:
+    opened = session(ort)
+    binding = opened.io_binding()
+    binding.bind_cpu_input("x", X)
+    for name in ("total", "product", "total"):
+        binding.bind_output(name)
+    opened.run_with_iobinding(binding)
+    assert [value.shape() for value in binding.get_outputs()] == [[], [3, 1]]
+    total, product = binding.copy_outputs_to_cpu()
+    assert total == PRODUCT.sum()
+    np.testing.assert_array_equal(product, PRODUCT)
+
+
+def test_memory_is_bound_by_the_number_of_an_element_type(ort: ModuleType) -> None:
+    opened, mine = session(ort), np.zeros((3, 1), np.float32)
+    binding = opened.io_binding()
+    binding.bind_input("x", "cpu", 0, TensorProto.FLOAT, (3, 2), X.ctypes.data)
+    binding.bind_output("product", "cpu", 0, TensorProto.FLOAT, (3, 1), mine.ctypes.data)
+    opened.run_with_iobinding(binding)
+    np.testing.assert_array_equal(mine, PRODUCT)
+    with pytest.raises(RuntimeError, match="tensor type 1000 is not supported"):
+        ort.OrtValue.ortvalue_from_shape_and_type([2], 1000)
 
 
 def test_a_wrong_binding_is_a_runtime_error(ort: ModuleType) -> None:

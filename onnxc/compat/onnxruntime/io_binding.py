@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from onnxc.compat.onnxruntime.node_args import NodeArg
-from onnxc.compat.onnxruntime.ort_values import OrtValue, OrtValueVector, array_at, expect_cpu
+from onnxc.compat.onnxruntime.ort_values import ElementTypeLike, OrtValue, OrtValueVector, array_at, expect_cpu
 
 __all__ = ["IOBinding"]
 
@@ -16,7 +15,6 @@ class Session(Protocol):
     """What a binding asks of its session."""
 
     def get_inputs(self) -> list[NodeArg]: ...
-    def get_outputs(self) -> list[NodeArg]: ...
     def get_overridable_initializers(self) -> list[NodeArg]: ...
 
 
@@ -41,7 +39,7 @@ class IOBinding:
         name: str,
         device_type: str,
         device_id: int,
-        element_type: npt.DTypeLike,
+        element_type: ElementTypeLike,
         shape: Sequence[int],
         buffer_ptr: int,
     ) -> None:
@@ -58,14 +56,16 @@ class IOBinding:
         name: str,
         device_type: str = "cpu",
         device_id: int = 0,
-        element_type: npt.DTypeLike | None = None,
+        element_type: ElementTypeLike = None,
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
         """Asks for an output, in memory by its address or in new memory."""
         expect_cpu(device_type)
         self._wanted[name] = (
-            None if buffer_ptr is None else OrtValue(array_at(buffer_ptr, shape or (), element_type or np.float32))
+            None
+            if buffer_ptr is None
+            else OrtValue(array_at(buffer_ptr, shape or (), np.float32 if element_type is None else element_type))
         )
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
@@ -73,12 +73,10 @@ class IOBinding:
         self._wanted[name] = ortvalue
 
     def output_names(self) -> list[str]:
-        """The outputs that are asked for, in the order of the model; others behind."""
-        known = [arg.name for arg in self._session.get_outputs() if arg.name in self._wanted]
-        names = known + [name for name in self._wanted if name not in known]
-        if not names:
+        """The outputs that are asked for, in the order in which they were bound first."""
+        if not self._wanted:
             raise ValueError("no output is bound")
-        return names
+        return [*self._wanted]
 
     def take(self, values: Mapping[str, object]) -> None:
         """Puts what a run gave where it is wanted. Raises ValueError where the memory has another type or shape."""

@@ -17,9 +17,12 @@ from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseTensor as StoredTensor
 
 __all__ = [
-    "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "OrtValueVector", "array_at", "expect_cpu",
-    "ort_outputs",
+    "ElementTypeLike", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtValue", "OrtValueVector", "array_at",
+    "expect_cpu", "ort_outputs",
 ]  # fmt: skip
+
+ElementTypeLike = npt.DTypeLike | int | None
+"""An element type of NumPy, or the number of one of ONNX."""
 
 
 class OrtDeviceVendorId(IntEnum):
@@ -102,15 +105,13 @@ class OrtValue:
     @staticmethod
     def ortvalue_from_shape_and_type(
         shape: Sequence[int],
-        element_type: npt.DTypeLike | int | None = None,
+        element_type: ElementTypeLike = None,
         device_type: str = "cpu",
         device_id: int = 0,
     ) -> "OrtValue":
-        """A tensor whose elements are whatever was in memory. element_type: one of NumPy, or a number of ONNX."""
+        """A tensor whose elements are whatever was in memory."""
         expect_cpu(device_type)
-        if isinstance(element_type, int):
-            return OrtValue(np.empty(tuple(shape), ELEMENT_TYPES[element_type].dtype.numpy))
-        return OrtValue(np.empty(tuple(shape), element_type))
+        return OrtValue(np.empty(tuple(shape), _numpy_type(element_type)))
 
     @staticmethod
     def ort_value_from_sparse_tensor(sparse: SparseTensor) -> "OrtValue":
@@ -208,12 +209,18 @@ def ort_outputs(values: Sequence[object]) -> OrtValueVector:
     return OrtValueVector(OrtValue(value) for value in values)
 
 
-def array_at(address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> np.ndarray:
+def array_at(address: int, shape: Sequence[int], element_type: ElementTypeLike) -> np.ndarray:
     """The memory at an address as an array; its owner must keep it."""
-    element = np.dtype(dtype)
+    element = _numpy_type(element_type)
     size = math.prod(shape) * element.itemsize
     if not size:
         return np.empty(tuple(shape), element)
     memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
     array: np.ndarray = np.frombuffer(memory, element).reshape(tuple(shape))
     return array
+
+
+def _numpy_type(element_type: ElementTypeLike) -> np.dtype:
+    if isinstance(element_type, int) and element_type not in ELEMENT_TYPES:
+        raise RuntimeError(f"tensor type {element_type} is not supported")
+    return ELEMENT_TYPES[element_type].dtype.numpy if isinstance(element_type, int) else np.dtype(element_type)
