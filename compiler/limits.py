@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import fields
 from typing import TypeVar
 
+from onnxc.compiler.option_types import expect_integer, expect_mapping
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.records import record
 
@@ -77,19 +78,17 @@ def make_limits(limits: Limits | Mapping[str, int] | None) -> Limits:
         return DEFAULT_LIMITS
     if isinstance(limits, Limits):
         limits = {field.name: getattr(limits, field.name) for field in fields(Limits)}
-    if not isinstance(limits, Mapping):
-        raise InputError(f"limits is {limits!r}, expected a mapping from names", code="option-type")
     known = [field.name for field in fields(Limits)]
-    for name, value in limits.items():
+    chosen: dict[str, int] = {}
+    for name, given in expect_mapping("limits", limits).items():
         if name not in known:
             raise InputError(f"limits names {name!r}, known are {', '.join(known)}", code="unknown-limit")
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"limits[{name!r}] is {value!r}, expected an integer", code="option-type")
+        value = chosen[name] = expect_integer(f"limits[{name!r}]", given)
         most = _MOST.get(name)
         if value < 1 or (most is not None and value > most):
             wanted = "at least 1" if most is None else f"1 to {most}"
             raise InputError(f"limits[{name!r}] is {value}, expected {wanted}", code="limit-range")
-    return Limits(**limits)
+    return Limits(**chosen)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from onnxc.compiler.frontend.training.making.initial_values import SPREADS
 from onnxc.compiler.frontend.training.making.losses import LOSSES
 from onnxc.compiler.frontend.training.making.make_information import TrainingChoices, add_training_information
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS
+from onnxc.compiler.option_types import expect_mapping, expect_names
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 from onnxc.runtime.errors import InputError
@@ -43,7 +44,7 @@ def make_training(
         raise InputError(f"learning_rate is {learning_rate!r}, expected a finite number", code="option-type")
     if output is not None and not isinstance(output, str):
         raise InputError(f"output is {output!r}, expected the name of a value", code="option-type")
-    names = None if trainable is None else _names(trainable)
+    names = None if trainable is None else expect_names("trainable", trainable)
     attributes = _settings(optimizer, settings)
     choices = TrainingChoices(loss, optimizer, output, names, learning_rate, attributes, initialization)
     loaded, checked = check_or_repair(read_model(source))
@@ -61,20 +62,12 @@ def _expect_known(option: str, value: object, known: Mapping[str, object]) -> No
         raise InputError(f"{option} is {value!r}, expected one of {', '.join(known)}", code="unknown-training-choice")
 
 
-def _names(trainable: object) -> tuple[str, ...]:
-    if isinstance(trainable, str) or not isinstance(trainable, Sequence):
-        raise InputError(f"trainable is {trainable!r}, expected a sequence of names", code="option-type")
-    return tuple(map(str, trainable))
-
-
-def _settings(optimizer: str, settings: object) -> dict[str, AttributeValue]:
+def _settings(optimizer: str, settings: Mapping[str, float | str] | None) -> dict[str, AttributeValue]:
     """The attributes of the optimizer's operator that the caller chose."""
-    if settings is not None and not isinstance(settings, Mapping):
-        raise InputError(f"settings is {settings!r}, expected a mapping from names", code="option-type")
     definition = schema(TRAINING, OPTIMIZERS[optimizer].operator, 1)
     known = {} if definition is None else definition.attributes
     chosen: dict[str, AttributeValue] = {}
-    for name, value in (settings or {}).items():
+    for name, value in expect_mapping("settings", settings).items():
         if name not in known:
             message = f"{optimizer} has no setting {name!r}, it has {', '.join(known) or 'none'}"
             raise InputError(message, code="unknown-training-choice")

@@ -13,6 +13,7 @@ from onnxc.compiler.frontend.parts.repair import repaired
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.model_versions import convert_checked
+from onnxc.compiler.option_types import expect_mapping, expect_names, expect_text
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 
@@ -21,19 +22,25 @@ __all__ = ["extract_source", "merge_sources", "rename_source", "repair_source", 
 
 def extract_source(source: ModelSource, inputs: Sequence[str] | None, outputs: Sequence[str]) -> ModelProto:
     """The part of the model that computes some values from others."""
+    given = None if inputs is None else expect_names("inputs", inputs)
+    wanted = expect_names("outputs", outputs)
     loaded, checked = _read(source)
-    return _checked(extract_part(loaded.proto, typed_model(loaded, checked), inputs, outputs), loaded)
+    return _checked(extract_part(loaded.proto, typed_model(loaded, checked), given, wanted), loaded)
 
 
 def split_source(source: ModelSource, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
     """The model in two, cut at these values."""
+    names = expect_names("values", values)
     loaded, checked = _read(source)
-    first, second = split_model(loaded.proto, typed_model(loaded, checked), values)
+    first, second = split_model(loaded.proto, typed_model(loaded, checked), names)
     return _checked(first, loaded), _checked(second, loaded)
 
 
 def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str, node_prefix: str) -> ModelProto:
     """The model with a prefix before all names, one before those of nodes, then with these other names of values."""
+    texts = {f"names[{name!r}]": other for name, other in expect_mapping("names", names).items()}
+    for option, text in (*texts.items(), ("prefix", prefix), ("node_prefix", node_prefix)):
+        expect_text(option, text)
     loaded, _ = _read(source)
     renamed = with_prefix(loaded.proto, prefix) if prefix else loaded.proto
     renamed = with_node_prefix(renamed, node_prefix) if node_prefix else renamed
@@ -48,13 +55,17 @@ def repair_source(source: ModelSource) -> ModelProto:
 
 def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> ModelProto:
     """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
+    sides = expect_mapping("links", links)
+    for name, side in sides.items():
+        if not isinstance(side, str):
+            expect_names(f"links[{name!r}]", side)
     pair = _read(first), _read(second)
     newest = max(_opset(loaded) for loaded, _ in pair)
     ours, theirs = (
         convert_checked(loaded, checked, newest) if 0 < _opset(loaded) < newest else loaded.proto
         for loaded, checked in pair
     )
-    return _checked(merge_models(ours, theirs, links), pair[0][0])
+    return _checked(merge_models(ours, theirs, sides), pair[0][0])
 
 
 def _opset(loaded: LoadedModel) -> int:

@@ -12,6 +12,7 @@ from onnxc.compiler.frontend.schemas import newest_opset
 from onnxc.compiler.frontend.tensors import TensorStore
 from onnxc.compiler.frontend.versions.convert_opset import convert_opset
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
+from onnxc.compiler.option_types import expect_integer
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 from onnxc.runtime.errors import InputError
@@ -30,13 +31,12 @@ def convert_source(
     Raises InputError for an opset that there is not, ModelError where the model is wrong or a node cannot be said.
     """
     newest = newest_opset("")
-    if isinstance(opset, bool) or not isinstance(opset, int):
-        raise InputError(f"opset is {opset!r}, expected an integer", code="option-type")
-    if newest is None or not 1 <= opset <= newest:
+    version = expect_integer("opset", opset)
+    if newest is None or not 1 <= version <= newest:
         raise InputError(f"opset is {opset}, expected 1 to {newest}", code="opset-range")
     within = make_limits(limits)
     loaded, checked = check_or_repair(read_model(source, allow_links=allow_links), within)
-    return convert_checked(loaded, checked, opset, within)
+    return convert_checked(loaded, checked, version, within)
 
 
 def convert_checked(

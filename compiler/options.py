@@ -1,12 +1,11 @@
 """Compile options: what a caller may ask for, checked before any work is done."""
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol, TypeVar, get_args, runtime_checkable
+from typing import BinaryIO, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_of
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
+from onnxc.compiler.option_types import expect_integer, expect_mapping, expect_text
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.devices.device_choice import expect_kind, parse_devices
@@ -37,19 +37,10 @@ MOST_COMBINATIONS = 16
 BEYOND_SIZES = 1 << 63
 """Sizes are int64 in native code: a guard could not tell this one from another."""
 
-V = TypeVar("V")
-
 ModelSource = str | os.PathLike[str] | os.PathLike[bytes] | bytes | BinaryIO | SupportsSerialize
 DimRange = int | tuple[int, int | None]
 DTypesOption = Mapping[str, npt.DTypeLike] | npt.DTypeLike | None
 CacheOption = str | os.PathLike[str] | Literal[False] | None
-
-
-@runtime_checkable
-class _Index(Protocol):
-    """What counts as an integer: int, and the integers of NumPy."""
-
-    def __index__(self) -> int: ...
 
 
 @record
@@ -105,12 +96,12 @@ def make_options(
 
     Raises InputError for what cannot be, UnsupportedError for what cannot be yet.
     """
-    parsed = parse_target(_text("target", target))
+    parsed = parse_target(expect_text("target", target))
     chosen, count = _device_options(config, devices, parsed)
     each = dtypes if isinstance(dtypes, Mapping) else {}
     inputs = InputOptions(
-        {str(name): _range(name, value) for name, value in _mapping("dims", dims).items()},
-        {str(name): _shape(name, value) for name, value in _mapping("shapes", shapes).items()},
+        {str(name): _range(name, value) for name, value in expect_mapping("dims", dims).items()},
+        {str(name): _shape(name, value) for name, value in expect_mapping("shapes", shapes).items()},
         {str(name): _dtype(f"dtypes[{name!r}]", value) for name, value in each.items()},
         _flag("freeze_params", freeze_params),
         _flag("strict", strict),
@@ -156,14 +147,14 @@ def _precision(precision: str, target: Target) -> Precision:
 
 
 def _threads(threads: object) -> int | None:
-    count = None if threads is None else _integer("threads", threads)
+    count = None if threads is None else expect_integer("threads", threads)
     if count is not None and count < 1:
         raise InputError(f"threads is {threads}, and at least 1 is needed", code="thread-count")
     return count
 
 
 def _opset(opset: object) -> int | None:
-    version = None if opset is None else _integer("opset", opset)
+    version = None if opset is None else expect_integer("opset", opset)
     if version is not None and not 1 <= version < 1 << 31:
         raise InputError(f"opset is {version}, expected a positive number of 31 bits", code="opset-range")
     return version
@@ -192,7 +183,7 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
         message = f"config={config!r} is for devices of a CPU or GPUs, the target is {target}"
         raise UnsupportedError(message, code="unsupported-devices")
     expect_kind(None if devices is None else str(devices), target.kind)
-    return _text("config", config), count
+    return expect_text("config", config), count
 
 
 def _device_count(devices: object) -> int:
@@ -203,17 +194,11 @@ def _device_count(devices: object) -> int:
     return count
 
 
-def _text(option: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{option} is {value!r}, expected a text", code="option-type")
-    return value
-
-
 def _microbatches(value: object, config: str | None) -> int | None:
     """Into how many parts a call goes. Raises InputError."""
     if value is None:
         return None
-    count = _integer("microbatches", value)
+    count = expect_integer("microbatches", value)
     if count < 1:
         raise InputError(f"microbatches is {count}, and at least 1 is needed", code="microbatch-count")
     if config is None and count > 1:
@@ -224,7 +209,7 @@ def _microbatches(value: object, config: str | None) -> int | None:
 
 def _local_outputs(value: object, config: str | None) -> bool:
     """Whether outputs stay as devices hold them. Raises InputError."""
-    kind = _text("outputs", value)
+    kind = expect_text("outputs", value)
     if kind not in OUTPUTS:
         raise InputError(f"outputs is {value!r}, known are {', '.join(OUTPUTS)}", code="unknown-outputs")
     if config is None and OUTPUTS[kind]:
@@ -233,29 +218,17 @@ def _local_outputs(value: object, config: str | None) -> bool:
     return OUTPUTS[kind]
 
 
-def _mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:
-    if value is not None and not isinstance(value, Mapping):
-        raise InputError(f"{option} is {value!r}, expected a mapping from names", code="option-type")
-    return value or {}
-
-
-def _integer(what: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, _Index):
-        raise InputError(f"{what} is {value!r}, expected an integer", code="option-type")
-    return operator.index(value)
-
-
 def _range(name: str, value: object) -> DimRange:
     """A size, or a range of sizes whose upper end may be None."""
     what = f"dims[{name!r}]"
     if not isinstance(value, tuple | list):
-        size = _integer(what, value)
+        size = expect_integer(what, value)
         if size < 0:
             raise InputError(f"{what} is {size}, and a size is at least 0", code="dims-range")
         return size
     if len(value) != 2:
         raise InputError(f"{what} is {value!r}, expected a size or a pair (least, greatest)", code="dims-range")
-    low, high = _integer(what, value[0]), None if value[1] is None else _integer(what, value[1])
+    low, high = expect_integer(what, value[0]), None if value[1] is None else expect_integer(what, value[1])
     if low < 0 or (high is not None and high < low):
         raise InputError(f"{what} is {value!r}: no size is in that range", code="dims-range")
     return low, high
@@ -265,7 +238,9 @@ def _specializations(
     given: Mapping[str, Sequence[int]] | None, dims: Mapping[str, DimRange]
 ) -> dict[str, tuple[int, ...]]:
     """For each symbol its sizes in the order given."""
-    chosen = {str(name): _choices(str(name), sizes, dims) for name, sizes in _mapping("specialize", given).items()}
+    chosen = {
+        str(name): _choices(str(name), sizes, dims) for name, sizes in expect_mapping("specialize", given).items()
+    }
     combinations = prod(map(len, chosen.values()))
     if combinations > MOST_COMBINATIONS:
         message = f"specialize asks for {combinations} combinations of sizes, the most are {MOST_COMBINATIONS}"
@@ -280,7 +255,7 @@ def _choices(name: str, value: object, dims: Mapping[str, DimRange]) -> tuple[in
         raise InputError(f"{what} is {value!r}, expected a sequence of sizes", code="option-type")
     if not isinstance(span, tuple):
         raise InputError(f"specialize names {name!r}, which dims fixes at {span}", code="specialize-fixed")
-    sizes, (low, high) = tuple(_integer(what, size) for size in value), span
+    sizes, (low, high) = tuple(expect_integer(what, size) for size in value), span
     if not sizes or len(set(sizes)) < len(sizes):
         raise InputError(f"{what} is {value!r}, expected sizes that differ, at least one", code="specialize-range")
     most = BEYOND_SIZES - 1 if high is None else min(high, BEYOND_SIZES - 1)
@@ -294,7 +269,7 @@ def _shape(name: str, value: object) -> tuple[int | str | None, ...]:
     what = f"shapes[{name!r}]"
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         raise InputError(f"{what} is {value!r}, expected a sequence of sizes", code="option-type")
-    shape = tuple(size if size is None or isinstance(size, str) else _integer(what, size) for size in value)
+    shape = tuple(size if size is None or isinstance(size, str) else expect_integer(what, size) for size in value)
     if any(isinstance(size, int) and size < 0 for size in shape):
         raise InputError(f"{what} is {value!r}, and a size is at least 0", code="shape-range")
     return shape

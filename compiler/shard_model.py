@@ -16,6 +16,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, rewritten
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.limits import DEFAULT_LIMITS, limited_to
+from onnxc.compiler.option_types import expect_integer
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE
 from onnxc.compiler.shard_tensors import batch_tensors, matrix_of, weight_tensors
@@ -59,15 +60,17 @@ def explain_source(source: ModelSource, tensor: int, stages: int, batch: int) ->
 
 def expect_layout(tensor: int, stages: int, batch: int) -> Layout:
     """The layout of these counts. Raises InputError."""
-    for name, count in (("tp", tensor), ("pp", stages), ("dp", batch)):
-        if isinstance(count, bool) or not isinstance(count, int):
-            raise InputError(f"{name} is {count!r}, expected an integer", code="option-type")
-        if not 1 <= count <= MOST_OF_EACH:
-            raise InputError(f"{name} is {count}, expected 1 to {MOST_OF_EACH}", code=_COUNT)
-    layout = Layout(tensor, stages, batch)
+    layout = Layout(_count("tp", tensor), _count("pp", stages), _count("dp", batch))
     if layout.devices == 1:
         raise InputError("tp, pp and dp are all 1, which divides nothing", code=_COUNT)
     return layout
+
+
+def _count(option: str, value: object) -> int:
+    count = expect_integer(option, value)
+    if not 1 <= count <= MOST_OF_EACH:
+        raise InputError(f"{option} is {count}, expected 1 to {MOST_OF_EACH}", code=_COUNT)
+    return count
 
 
 def shard_loaded(loaded: LoadedModel, layout: Layout) -> ModelProto:

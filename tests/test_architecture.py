@@ -47,7 +47,8 @@ ALLOWED = {
         "onnxc.runtime.host",
         "onnxc.runtime.errors",
     ),
-    "onnxc.compiler.limits": ("onnxc.runtime.errors",),
+    "onnxc.compiler.limits": ("onnxc.compiler.option_types", "onnxc.runtime.errors"),
+    "onnxc.compiler.option_types": ("onnxc.runtime.errors",),
     "onnxc.compiler.jobs": ("onnxc.compiler.jobs", "onnxc.runtime.errors"),
     # Options stand below all that they are for.
     "onnxc.compiler.options": (
@@ -56,6 +57,7 @@ ALLOWED = {
         "onnxc.compiler.frontend.read",
         "onnxc.compiler.ir.dtypes",
         "onnxc.compiler.limits",
+        "onnxc.compiler.option_types",
         "onnxc.compiler.passes.lower.precision_policy",
         "onnxc.compiler.target",
         "onnxc.runtime.files.cache_folder",

@@ -11,6 +11,7 @@ from math import prod
 from onnxc.compiler.frontend.read import LoadedModel, read_model, rewritten
 from onnxc.compiler.ir.module import Function
 from onnxc.compiler.ir.types import type_symbols
+from onnxc.compiler.option_types import expect_integer
 from onnxc.compiler.options import CompileOptions, ModelSource, make_options
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.shard_model import expect_layout, shard_loaded
@@ -78,10 +79,9 @@ def _configuration(loaded: LoadedModel, config: str | None) -> str:
     return names[0]
 
 
-def _count(name: str, count: int | None, code: str) -> int | None:
+def _count(name: str, value: object, code: str) -> int | None:
     """The count, which is an integer of 1 or more where there is one. Raises InputError, with `code` below 1."""
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-        raise InputError(f"{name} is {count!r}, expected an integer", code="option-type")
+    count = None if value is None else expect_integer(name, value)
     if count is not None and count < 1:
         raise InputError(f"{name} is {count}, and at least 1 is needed", code=code)
     return count

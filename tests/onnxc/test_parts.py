@@ -1,5 +1,7 @@
 """Models cut, joined and renamed by the names of their values."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from onnx import ModelProto, checker, numpy_helper
@@ -142,6 +144,38 @@ def test_values_that_make_no_part(arguments: tuple[list[str], ...], code: str, m
     with pytest.raises(InputError, match=code) as caught:
         onnxc.extract(model, *arguments)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda model: onnxc.extract(model, "y"), "outputs is 'y', expected a sequence of names"),
+        (lambda model: onnxc.extract(model, None), "outputs is None, expected a sequence of names"),
+        (lambda model: onnxc.extract(model, ["y"], "a"), "inputs is 'a', expected a sequence of names"),
+        (lambda model: onnxc.split(model, "b"), "values is 'b', expected a sequence of names"),
+        (lambda model: onnxc.split(model, [1]), r"values is \[1\], expected a sequence of names"),
+        (lambda model: onnxc.rename(model, {"a": 3}), r"names\['a'\] is 3, expected a text"),
+        (lambda model: onnxc.rename(model, ["a"]), r"names is \['a'\], expected a mapping from names"),
+        (lambda model: onnxc.rename(model, prefix=3), "prefix is 3, expected a text"),
+        (lambda model: onnxc.rename(model, node_prefix=3), "node_prefix is 3, expected a text"),
+        (lambda model: onnxc.merge(model, model, None), "links lead from outputs"),
+        (lambda model: onnxc.merge(model, model, {"y": 3}), r"links\['y'\] is 3, expected a sequence of names"),
+        (lambda model: onnxc.merge(model, model, [("y", "x")]), "expected a mapping from names"),
+        (lambda model: onnxc.from_text(onnxc.to_text(model).encode()), "text is b'.*', expected a text"),
+        (lambda model: onnxc.convert_version(model, "20"), "opset is '20', expected an integer"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(
+    work: Callable[[ModelProto], object], message: str, model: ModelProto
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        work(model)
+    assert caught.value.code in ("option-type", "merge-links")
+
+
+def test_integers_of_numpy_are_versions_counts_and_limits(model: ModelProto) -> None:
+    converted = checked(onnxc.convert_version(model, np.int64(20), limits={"functions": np.int32(9)}))  # type: ignore[arg-type, dict-item]
+    assert [opset.version for opset in converted.opset_import if not opset.domain] == [20]
 
 
 def test_values_that_do_not_cut_the_model() -> None:

@@ -1,0 +1,47 @@
+"""Which values of Python an option may be given: integers, texts, mappings and names, NumPy's integers among them."""
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeVar, runtime_checkable
+
+from onnxc.runtime.errors import InputError
+
+__all__ = ["expect_integer", "expect_mapping", "expect_names", "expect_text"]
+
+V = TypeVar("V")
+
+
+@runtime_checkable
+class _Index(Protocol):
+    """What counts as an integer: int, and the integers of NumPy."""
+
+    def __index__(self) -> int: ...
+
+
+def expect_integer(option: str, value: object) -> int:
+    """The value as an int. Raises InputError."""
+    if isinstance(value, bool) or not isinstance(value, _Index):
+        raise InputError(f"{option} is {value!r}, expected an integer", code="option-type")
+    return operator.index(value)
+
+
+def expect_text(option: str, value: object) -> str:
+    """The value, which is a text. Raises InputError."""
+    if not isinstance(value, str):
+        raise InputError(f"{option} is {value!r}, expected a text", code="option-type")
+    return value
+
+
+def expect_mapping(option: str, value: Mapping[str, V] | None) -> Mapping[str, V]:
+    """The value, which is a mapping; an empty one for None. Raises InputError."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{option} is {value!r}, expected a mapping from names", code="option-type")
+    return value or {}
+
+
+def expect_names(option: str, value: object) -> tuple[str, ...]:
+    """The names in a sequence, which one text is not. Raises InputError."""
+    names = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"{option} is {value!r}, expected a sequence of names", code="option-type")
+    return names
