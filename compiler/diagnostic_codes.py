@@ -408,6 +408,7 @@ OPTIONS: Rows = {
     ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
     "merge-links": ("links lead from no output of one model to no input of the other", "onnxc.merge, links"),
+    "weights-in-several-folders": ("two models have weights in files, each beside itself", "onnxc.merge"),
     "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
     "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),
     "unknown-value": ("the model has no value of that name", "onnxc.rename, onnxc.extract, onnxc.split"),

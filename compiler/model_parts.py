@@ -1,21 +1,25 @@
 """Parts of models from any source: checked before, typed where a part needs it, and checked as what was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.checks.findings import listed
+from onnxc.compiler.frontend.external.all_tensors import all_tensors
 from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
 from onnxc.compiler.frontend.parts.merge import Links, merge_models
 from onnxc.compiler.frontend.parts.rename import rename_values, with_node_prefix, with_prefix
 from onnxc.compiler.frontend.parts.repair import repaired
-from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model, wrap_model
 from onnxc.compiler.model_versions import convert_checked
 from onnxc.compiler.option_types import expect_mapping, expect_names, expect_text
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
+from onnxc.runtime.errors import InputError
 
 __all__ = ["extract_source", "merge_sources", "rename_source", "repair_source", "split_source"]
 
@@ -60,12 +64,28 @@ def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> Mode
         if not isinstance(side, str):
             expect_names(f"links[{name!r}]", side)
     pair = _read(first), _read(second)
+    folder = _data_folder([loaded for loaded, _ in pair])
     newest = max(_opset(loaded) for loaded, _ in pair)
     ours, theirs = (
         convert_checked(loaded, checked, newest) if 0 < _opset(loaded) < newest else loaded.proto
         for loaded, checked in pair
     )
-    return _checked(merge_models(ours, theirs, sides), pair[0][0])
+    merged = merge_models(ours, theirs, sides)
+    check_model(wrap_model(merged, folder))
+    return merged
+
+
+def _data_folder(models: Iterable[LoadedModel]) -> Path | None:
+    """The folder of the files that have weights of the models; None where no model has such.
+
+    Raises InputError where there are several: what the models say of their files means another file in each.
+    """
+    tensors = ((tensor, loaded.folder) for loaded in models for tensor, _ in all_tensors(loaded.outline))
+    folders = dict.fromkeys(folder for tensor, folder in tensors if tensor.data_location == TensorProto.EXTERNAL)
+    if len(folders) > 1:
+        message = f"weights are in files of several folders, {listed(map(str, folders))}: write the models whole first"
+        raise InputError(f"{message}, with onnxc.save_model", code="weights-in-several-folders")
+    return next(iter(folders), None)
 
 
 def _opset(loaded: LoadedModel) -> int:

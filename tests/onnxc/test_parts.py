@@ -1,10 +1,11 @@
 """Models cut, joined and renamed by the names of their values."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, checker, numpy_helper
+from onnx import ModelProto, checker, numpy_helper, save
 
 import onnxc
 from onnxc.runtime.errors import InputError, UnsupportedError
@@ -319,3 +320,31 @@ def test_one_output_may_be_several_inputs() -> None:
     for links in ({"y": []}, {"y": ["a", "a"]}, {"y": ["a", "none"]}):
         with pytest.raises(InputError, match="merge-links"):
             onnxc.merge(first, second, links)
+
+
+def scaled(path: Path, factor: float, source: str, result: str) -> Path:
+    """A file of a model that multiplies by a weight, which is in the file "weights" beside it."""
+    header = '<ir_version: 10, opset_import: ["" : 21]>'
+    made = model_from_text(
+        f"{header} g (float[2] {source}) => (float[2] {result}) {{ {result} = Mul ({source}, {result}w) }}"
+    )
+    made.graph.initializer.append(numpy_helper.from_array(np.full(2, factor, np.float32), f"{result}w"))
+    path.parent.mkdir(exist_ok=True)
+    save(made, path, save_as_external_data=True, location="weights", size_threshold=0)
+    return path
+
+
+def test_weights_in_files_of_two_folders_are_not_merged(tmp_path: Path) -> None:
+    first = scaled(tmp_path / "a" / "m.onnx", 3, "x", "y")
+    second = scaled(tmp_path / "b" / "m.onnx", 5, "u", "z")
+    with pytest.raises(InputError, match="of several folders") as caught:
+        onnxc.merge(first, second, {"y": "u"})
+    assert caught.value.code == "weights-in-several-folders"
+    for path in (first, second):
+        onnxc.save_model(path, path.with_name("whole.onnx"))
+    # One of them may stay beside its weights, where the merged model then belongs.
+    for pair in ((first, tmp_path / "b" / "whole.onnx"), (tmp_path / "a" / "whole.onnx", second)):
+        merged = tmp_path / ("a" if first in pair else "b") / "merged.onnx"
+        merged.write_bytes(onnxc.merge(*pair, {"y": "u"}).SerializeToString())
+        result = onnxc.compile(merged, target="interpreter")(X[0])
+        np.testing.assert_array_equal(result, 15 * X[0])
