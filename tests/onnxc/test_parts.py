@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, checker, numpy_helper, save
+from onnx import ModelProto, TensorProto, checker, helper, numpy_helper, save
 
 import onnxc
 from onnxc.runtime.errors import InputError, UnsupportedError
@@ -64,6 +64,19 @@ def test_a_part_begins_at_any_value_even_a_weight(model: ModelProto) -> None:
     assert part.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 2
     y = run(part, a=X, c=YES, v=np.float32([0, 1]))["y"]
     np.testing.assert_allclose(y, np.exp(X + np.float32([0, 1])), rtol=1e-6)
+
+
+def test_a_part_begins_at_a_sparse_weight_which_is_dense_where_it_is_read() -> None:
+    made = model_from_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2, 3] x) => (float[2, 3] y) { y = Mul (x, s) }'
+    )
+    values = helper.make_tensor("s", TensorProto.FLOAT, [2], [7, 8])
+    indices = helper.make_tensor("", TensorProto.INT64, [2], [1, 5])
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    part = checked(onnxc.extract(made, ["y"], ["x", "s"]))
+    assert (names(part.graph.input), list(part.graph.sparse_initializer)) == (["x", "s"], [])
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(run(part, x=x, s=x + 1)["y"], x * (x + 1))
 
 
 def test_a_scale_that_only_an_annotation_names_stays(model: ModelProto) -> None:

@@ -8,7 +8,7 @@ from onnxc.compiler.frontend.functions import ModelFunction, own_names
 from onnxc.compiler.frontend.merge_opsets import Chosen
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
-from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnxc.compiler.frontend.schemas import normal_domain
 from onnxc.compiler.frontend.versions.change import type_of
 from onnxc.runtime.errors import InputError
@@ -61,7 +61,12 @@ def _keep_called(part: ModelProto) -> None:
 
 
 def _weight_types(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    return (ValueInfoProto(name=tensor.name, type=type_of(tensor)) for tensor in graph.initializer)
+    for tensor in graph.initializer:
+        yield ValueInfoProto(name=tensor.name, type=type_of(tensor))
+    for sparse in graph.sparse_initializer:
+        # What nodes read of it is dense.
+        dense = TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
+        yield ValueInfoProto(name=sparse.values.name, type=type_of(dense))
 
 
 def split_model(model: ModelProto, typed: ModelProto, values: Sequence[str]) -> tuple[ModelProto, ModelProto]:
