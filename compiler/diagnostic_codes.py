@@ -534,7 +534,7 @@ ARTIFACTS: Rows = {
     "image-unreadable": ("the code cannot be read", "onnxc.load"),
     "image-version": ("the code is of another version of onnxc", "onnxc.load"),
     "library-missing": ("an optional library is not installed", "onnxc"),
-    "no-artifact": ("what the interpreter runs cannot be saved", "Executable.save"),
+    "no-artifact": ("what the interpreter runs cannot be saved, nor a trainer be copied", "Executable.save"),
     "not-an-artifact": ("the file is no artifact", "onnxc.load"),
     "unfit-step": (
         "a step of the program does not take what came to it: it was changed, or onnxc is wrong",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.training.programs import Variable
 from onnxc.compiler.frontend.training.write_variables import with_values
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.files.plain_files import AnyPath
 from onnxc.runtime.random_state import RANDOM_STATE, mixed_words
 from onnxc.runtime.signature import TensorInfo
@@ -49,6 +49,11 @@ class Trainer:
 
     def __repr__(self) -> str:
         return f"<Trainer of {len(self._infos)} variables, ({', '.join(map(str, self.inputs))}) a step>"
+
+    def __reduce__(self) -> NoReturn:
+        """UnsupportedError: pickling and copying would need every program as an artifact; `state` has what changes."""
+        message = "a trainer cannot be pickled or copied: compile the model again, and load_state what state gave"
+        raise UnsupportedError(message, code="no-artifact")
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

@@ -1,6 +1,8 @@
 """Trainers: initializations, algorithms in order, their bindings, state, and the model written back."""
 
-from collections.abc import Mapping
+import copy
+import pickle
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -340,3 +342,12 @@ def test_a_variable_may_have_the_name_of_the_random_state() -> None:
     made.step({"x": floats(0)})
     assert made.variables == ("onnxc:random_state_1",)
     assert (made.state()["onnxc:random_state_1"].tolist(), made.state()["onnxc:random_state"].tolist()) == ([7], [0, 1])
+
+
+@pytest.mark.parametrize("work", [pickle.dumps, copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_trainer_is_not_copied_its_state_is(target: str, work: Callable[[Trainer], object]) -> None:
+    made = trainer(SCALED, {"algorithm": STEP, "updates": {"w": "w1"}}, target=target)
+    with pytest.raises(UnsupportedError, match="load_state") as caught:
+        work(made)
+    assert caught.value.code == "no-artifact"
