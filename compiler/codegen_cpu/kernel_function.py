@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dim_functions import maximum
@@ -123,6 +123,39 @@ class KernelFrame:
             coordinates.append(self.f.sub(ordinal, self.f.mul(quotient, length)))
             ordinal = quotient
         return (0 if sizes[0] == 1 else ordinal, *reversed(coordinates)) if sizes else ()
+
+    def each_unit(self, sizes: Sequence[Dim], body: Callable[..., None]) -> None:
+        """`body(*coordinates)` for the units of work of this call, which are a row-major box of `sizes`.
+
+        Where only the call knows sizes the coordinates are counted, as to divide by these takes longer than to copy a
+        short row.
+        """
+        f, sizes = self.f, tuple(sizes)
+        if all(isinstance(size, int) for size in sizes[1:]):
+            f.loop(self.begin, self.end, 1, lambda ordinal: body(*self.split(ordinal, sizes)), at_least_once=True)
+            return
+        first, lengths = self.split(self.begin, sizes), [self.size(size) for size in sizes]
+        counted = [axis for axis, size in enumerate(sizes) if size != 1]
+
+        def unit(ordinal: Reg, *counts: Reg) -> Sequence[Int]:
+            coordinates: list[Int] = [0] * len(sizes)
+            for axis, count in zip(counted, counts, strict=True):
+                coordinates[axis] = count
+            body(*coordinates)
+            return self._following(counts, [lengths[axis] for axis in counted])
+
+        f.loop(self.begin, self.end, 1, unit, [first[axis] for axis in counted], at_least_once=True)
+
+    def _following(self, counts: Sequence[Int], lengths: Sequence[Int]) -> list[Int]:
+        """The coordinates behind these: the last grows, and where one is at its end the one before it."""
+        f, following = self.f, list[Int]()
+        carry: Int = 1
+        for count, length in zip(reversed(counts), reversed(lengths), strict=True):
+            grown = as_reg(f.add(count, carry))
+            is_over = f.icmp("eq", grown, length)
+            following.append(f.select(is_over, as_reg(0), grown))
+            carry = f.convert("zext", is_over, "i64")
+        return following[::-1]
 
 
 def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:

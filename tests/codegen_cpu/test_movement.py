@@ -502,3 +502,18 @@ def test_what_lies_closer_along_the_last_axis_is_not_turned() -> None:
     native = Native(make(["f32[1600]"], build))
     assert schedules(native) == ["rows"]
     native.check(sample(F32, 1600))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 1), (2, 1, 3, 70), (7, 5, 33, 61), (1, 400, 1, 90), (3, 2, 1, 9000)], ids=str
+)
+def test_coordinates_are_counted_from_wherever_a_claim_begins(shape: tuple[int, ...], threads: int) -> None:
+    """Of sizes that only the call knows, and claims of 16384 elements."""
+    sizes = tuple(Size.symbol(name) for name in "ABCD")
+
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.pad(x, (0, 1, 0, 2), (1, 0, 2, 0), 7.0)
+
+    native = Native(make([f"f32[{', '.join(map(str, sizes))}]"], build), threads=threads)
+    native.check(np.arange(np.prod(shape), dtype=np.float32).reshape(shape))

@@ -328,14 +328,13 @@ def write_parts(
     rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
     blocks = floordiv(length + row_block - 1, row_block)
 
-    def unit(ordinal: Reg) -> None:
-        row, block = (ordinal, 0) if blocks == 1 else frame.split(ordinal, (product(rows), blocks))
-        outer = tuple(Index(coordinate) for coordinate in frame.split(row, rows))
+    def unit(*position: Int) -> None:
+        *row, block = position
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))
-        write(outer, start, stop)
+        write(tuple(map(Index, row)), start, stop)
 
-    f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+    frame.each_unit((*rows, blocks), unit)
     return product(rows) * blocks, frame.grain(minimum(length, row_block))
 
 
