@@ -102,6 +102,7 @@ class FunctionBuilder:
         self._block = "entry"
         self._is_open = True
         self._known = ScopedValues()
+        self._tails: dict[Reg, Int] = {}
 
         self.add = ClosedOperation(self, "add")
         self.sub = ClosedOperation(self, "sub")
@@ -384,7 +385,13 @@ class FunctionBuilder:
         element = "i32" if lanes <= 16 else "i16" if lanes <= 32 or lanes > 64 else "i8"
         clamped = self.smin(self.smax(count, 0), lanes)
         limit = self.splat(self.convert("trunc", clamped, element), lanes)
-        return self.icmp("slt", self.lane_ids(limit.type), limit)
+        mask = self.icmp("slt", self.lane_ids(limit.type), limit)
+        self._tails[mask] = clamped
+        return mask
+
+    def lanes_of_tail(self, mask: Reg) -> Int | None:
+        """How many lanes a mask of `tail_mask` holds for; None for other masks."""
+        return self._tails.get(mask)
 
     def reduce_lanes(self, kind: Reduction, vector: Reg, ordered: bool = False) -> Reg:
         """All lanes folded into one; fadd and fmul as a tree unless `ordered` asks for lane 0 first, one by one.

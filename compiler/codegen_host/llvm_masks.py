@@ -4,8 +4,10 @@ Masks of 32 and 64 bits came with AVX, those of bytes with AVX-512. Without them
 that whether all lanes count is asked first. What is known while the code is written takes no mask at all.
 """
 
+from collections.abc import Sequence
+
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Reg, constant, intrinsic_suffix, vector_shape
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, intrinsic_suffix, vector_shape
 
 __all__ = ["masked_load", "masked_store"]
 
@@ -41,6 +43,10 @@ def masked_store(f: FunctionBuilder, value: Reg, pointer: Reg, mask: Reg, align:
     if is_slow and lanes is not None and sorted(lanes, reverse=True) == lanes:
         _store_first(f, value, pointer, sum(lanes))
         return
+    count = f.lanes_of_tail(mask)
+    if is_slow and count is not None:
+        _store_tail(f, value, pointer, count)
+        return
 
     def masked() -> None:
         name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
@@ -57,10 +63,36 @@ def _store_first(f: FunctionBuilder, value: Reg, pointer: Reg, count: int) -> No
     done, part = 0, value.lanes
     while done < count:
         if part <= count - done:
-            lanes = f.shuffle(value, None, range(done, done + part)) if part > 1 else f.extract(value, done)
-            f.store(lanes, f.gep(pointer, done, value.element))
+            f.store(_lanes(f, value, done, part), f.gep(pointer, done, value.element))
             done += part
         part //= 2
+
+
+def _store_tail(f: FunctionBuilder, value: Reg, pointer: Reg, count: Int) -> None:
+    """Stores the first lanes, whose number only the call knows, in parts of powers of two."""
+
+    def rest() -> None:
+        left, place = value, pointer
+        while left.lanes > 1:
+            left, place = _store_half(f, left, place, count)
+
+    f.if_(f.icmp("eq", count, value.lanes), lambda: f.store(value, pointer), rest)
+
+
+def _store_half(f: FunctionBuilder, left: Reg, place: Reg, count: Int) -> tuple[Reg, ...]:
+    """Stores the first half of what is left where all of it counts; what is left then, and where."""
+    half = left.lanes // 2
+    low, high = (_lanes(f, left, start, half) for start in (0, half))
+
+    def store() -> Sequence[Reg]:
+        f.store(low, place)
+        return high, f.gep(place, half, left.element)
+
+    return f.if_(f.icmp("ne", f.and_(count, half), 0), store, lambda: (low, place))
+
+
+def _lanes(f: FunctionBuilder, vector: Reg, start: int, count: int) -> Reg:
+    return f.shuffle(vector, None, range(start, start + count)) if count > 1 else f.extract(vector, start)
 
 
 def _takes_masks(f: FunctionBuilder, type: str) -> bool:
