@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
+from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT
 from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
@@ -123,7 +124,8 @@ class PlanTarget:
     several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads those
     that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
     whether the kernel of an anchor pads an operand as it reads it. sweep: the cost at each number of a case's sweep,
-    infinite where a schedule must not be taken; asked for where a measure has samples.
+    infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
+    the costs of the primitives, that is done again for each vector of elements that an index picks.
     """
 
     name: str
@@ -138,6 +140,7 @@ class PlanTarget:
     sweep: Callable[[KernelProblem, Schedule, Case], np.ndarray] | None = None
     computes: Computes = field(default_factory=dict)
     inlines_movements: bool = False
+    index_limit: int = INDEX_LIMIT
     writes_several: Collection[KernelKind] = ()
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding

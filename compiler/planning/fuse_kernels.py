@@ -70,14 +70,19 @@ def fuse_kernels(
     reads_padding: ReadsPadding = reads_no_padding,
     *,
     inlines_movements: bool = False,
+    index_limit: int = INDEX_LIMIT,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
     write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
-    and reshapes that join axes, are computed where they are read.
+    and reshapes that join axes, are computed where they are read. index_limit: the most work that is done again for
+    each vector of elements that an index picks.
     """
-    fusion = _Fusion(ops, outputs, reads, arranges, computes, reads_padding, inlines_movements=inlines_movements)
+    fusion = _Fusion(
+        ops, outputs, reads, arranges, computes, reads_padding,
+        inlines_movements=inlines_movements, index_limit=index_limit,
+    )  # fmt: skip
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -113,6 +118,7 @@ class _Fusion:
         reads_padding: ReadsPadding,
         *,
         inlines_movements: bool,
+        index_limit: int,
     ) -> None:
         self.ops = ops
         self.reads = reads
@@ -125,6 +131,7 @@ class _Fusion:
         self.outputs = frozenset(outputs)
         joins = (op for op in ops if op.name == "concatenate" and len(op.operands) <= INLINED_PARTS)
         self.inlines_movements = inlines_movements
+        self.index_limit = index_limit
         self.inlined_joins = {op for op in joins if inlines_movements and op.results[0] not in self.outputs}
         self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
@@ -331,7 +338,7 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if PRIMITIVES[user.name].picks:
-            return value == user.operands[0] or self.costs[value] > INDEX_LIMIT
+            return value == user.operands[0] or self.costs[value] > self.index_limit
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
 
@@ -403,7 +410,7 @@ class _Fusion:
         """Whether an anchor computes an operand as it reads it."""
         if group.kind == "scatter":
             # The data is read once, every update perhaps by several threads.
-            return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= INDEX_LIMIT
+            return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= self.index_limit
         if group.kind in self.computes:
             return self._is_light(group, operand)
         return group.kind in INLINES_OPERANDS

@@ -304,6 +304,7 @@ def fuse_for(
     return fuse_kernels(
         *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
         inlines_movements=target.inlines_movements,
+        index_limit=target.index_limit,
     )
 
 
