@@ -31,6 +31,21 @@ def _symbolic(case: OperatorCase) -> OperatorCase | None:
     return replace(case, form="symbolic", inputs=tuple(inputs), sizes={"N": size})
 
 
+def _open(case: OperatorCase) -> OperatorCase | None:
+    """Each size of the first operand but its channels is a symbol, as in an export for images of any size."""
+    first = case.inputs[0]
+    if len(first.shape) < 3:
+        return None
+    names = {axis: f"d{axis}" for axis in range(len(first.shape)) if axis != 1}
+    inputs = [_opened(spec, names) if spec.shape == first.shape else spec for spec in case.inputs]
+    sizes = {name: size for axis, name in names.items() if isinstance(size := first.shape[axis], int)}
+    return replace(case, form="open", inputs=tuple(inputs), sizes=sizes)
+
+
+def _opened(spec: InputSpec, names: Mapping[int, str]) -> InputSpec:
+    return replace(spec, shape=tuple(names.get(axis, size) for axis, size in enumerate(spec.shape)))
+
+
 def _with_symbol(spec: InputSpec) -> InputSpec:
     return replace(spec, shape=("N", *spec.shape[1:]))
 
@@ -108,6 +123,7 @@ def _before(case: OperatorCase) -> OperatorCase | None:
 
 FORMS: Mapping[str, Form] = {
     "symbolic": _symbolic,
+    "open": _open,
     "sliced": _view("sliced", "{x} = Slice(view, begin_, end_, axis_)", 1, lambda size: size + 16),
     "last sliced": _view("sliced", "{x} = Slice(view, begin_, end_, axis_)", -1, lambda size: size + 16),
     "stepped": _view("stepped", "{x} = Slice(view, begin_, end_, axis_, step_)", -1, lambda size: 2 * size),

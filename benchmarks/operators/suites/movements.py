@@ -23,7 +23,7 @@ def _transposes() -> Iterator[OperatorCase]:
             if perm == tuple(range(rank)):
                 continue
             moved = case(f"Transpose<perm = {list(perm)}>(x)", operand("x", "float32", shape))
-            yield from in_forms([moved], "symbolic")
+            yield from in_forms([moved], "symbolic", "open")
             yield from (
                 case(f"Transpose<perm = {list(perm)}>(x)", operand("x", dtype, shape))
                 for dtype in TYPES[1:]
@@ -59,7 +59,7 @@ def _joined() -> Iterator[OperatorCase]:
         parts = operand("a", dtype, shape), operand("b", dtype, shape)
         joined = case(f"Concat<axis = {axis}>(a, b)", *parts)
         yield from (
-            in_forms([joined], "symbolic", "sliced", "split", "transposed", "after", "before")
+            in_forms([joined], "symbolic", "open", "sliced", "split", "transposed", "after", "before")
             if dtype == "float32"
             else [joined]
         )
@@ -84,7 +84,7 @@ def _cut() -> Iterator[OperatorCase]:
                 f"int64[1] b = {{{begin}}}, int64[1] e = {{{end}}}, int64[1] a = {{{axis}}}, int64[1] s = {{{step}}}"
             )
             cut = case("Slice(x, b, e, a, s)", x, constants=constants)
-            yield from in_forms([cut], "symbolic", "transposed") if dtype == "float32" and axis else [cut]
+            yield from in_forms([cut], "symbolic", "open", "transposed") if dtype == "float32" and axis else [cut]
     for shape in ((1, 64, 56, 56), (1, 128, 768)):
         rank = len(shape)
         flat = case("Flatten(x)", operand("x", "float32", shape))
@@ -107,7 +107,9 @@ def _filled() -> Iterator[OperatorCase]:
     for (mode, (low, high)), dtype in product(pads.items(), TYPES):
         constants = f"int64[8] p = {{0,0,{low},{low},0,0,{high},{high}}}"
         padded = case(f'Pad<mode = "{mode}">(x, p)', operand("x", dtype, (1, 64, 56, 56)), constants=constants)
-        yield from in_forms([padded], "symbolic", "transposed", "sliced", "after") if dtype == "float32" else [padded]
+        yield from (
+            in_forms([padded], "symbolic", "open", "transposed", "sliced", "after") if dtype == "float32" else [padded]
+        )
     last = "int64[6] p = {0,0,8,0,0,8}"
     yield from (
         case(f'Pad<mode = "{mode}">(x, p)', operand("x", "float32", (1, 128, 768)), constants=last) for mode in pads

@@ -6,7 +6,7 @@ from itertools import product
 from benchmarks.operators.case import OperatorCase, case, operand
 from benchmarks.operators.forms import in_forms
 
-FORMS = ("symbolic", "sliced", "split", "transposed", "then transposed", "after", "before")
+FORMS = ("symbolic", "open", "sliced", "split", "transposed", "then transposed", "after", "before")
 ROWS = ((128, 768), (1, 12, 128, 128), (1, 64, 56, 56), (1, 1000), (8400, 80), (144, 49, 49), (1, 50257))
 
 

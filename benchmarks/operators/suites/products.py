@@ -35,7 +35,7 @@ def cases() -> Iterator[OperatorCase]:
     for equation, a, b in EQUATIONS:
         yield case(f'Einsum<equation = "{equation}">(a, b)', operand("a", "float32", a), operand("b", "float32", b))
     yield from (case("MatMulInteger(a, b)", operand("a", "uint8", a), operand("b", "int8", b)) for a, b in PAIRS[:5])
-    yield from in_forms(_convolutions(), "symbolic", "sliced", "transposed", "then transposed", "before")
+    yield from in_forms(_convolutions(), "symbolic", "open", "sliced", "transposed", "then transposed", "before")
     yield from _layers()
     yield case("Det(x)", operand("x", "float32", (64, 8, 8)))
 

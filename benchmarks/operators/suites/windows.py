@@ -18,7 +18,7 @@ RESIZES = (
     'mode = "linear", antialias = 1',
     'mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel"',
 )
-FORMS = ("symbolic", "sliced", "split", "transposed", "then transposed", "after", "before")
+FORMS = ("symbolic", "open", "sliced", "split", "transposed", "then transposed", "after", "before")
 
 
 def cases() -> Iterator[OperatorCase]:
@@ -71,7 +71,9 @@ def _global_pools() -> Iterator[OperatorCase]:
     for operator, shape in product(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), shapes):
         pool = case(f"{operator}(x)", operand("x", "float32", shape))
         yield from (
-            in_forms([pool], "symbolic", "sliced", "transposed", "after") if operator != "GlobalLpPool" else [pool]
+            in_forms([pool], "symbolic", "open", "sliced", "transposed", "after")
+            if operator != "GlobalLpPool"
+            else [pool]
         )
 
 
