@@ -157,5 +157,15 @@ def _pad_from_itself(data: Value, axis: int, low: Dim, high: Dim, mode: str, nod
     if size == 0:
         message = f"axis {axis} has no element to pad from in mode {mode}"
         node.fail("pads-empty-axis", message, rule="ONNX Pad, attribute mode")
-    position = ir.sub(ir.iota((low + size + high,), 0, I64), ir.size(low))
-    return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)
+
+    def part(first: Dim, count: Dim) -> Value:
+        """The elements that stand at `count` positions from one on."""
+        position = ir.add(ir.iota((count,), 0, I64), ir.size(first))
+        return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)
+
+    if isinstance(size, int):
+        # Of these the positions are known, and what they are of.
+        return part(-low, low + size + high)
+    # What lies between is the tensor itself, which is copied and not picked.
+    before, after = ([part(first, count)] if count != 0 else [] for first, count in ((-low, low), (size, high)))
+    return ir.concatenate([*before, data, *after], axis)
