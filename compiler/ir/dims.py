@@ -378,7 +378,7 @@ def _range(dim: Dim, bounds: Bounds) -> Range:
     if remainder is not None:
         rest, span = remainder
         low, high = _range(rest, bounds)
-        return low, None if high is None else high + span
+        return None if low is None else low + min(span, 0), None if high is None else high + max(span, 0)
     low, high = 0, 0
     for monomial, factor in terms_of(dim):
         least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
@@ -390,9 +390,13 @@ def _range(dim: Dim, bounds: Bounds) -> Range:
 
 
 def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
-    """(r, m) where `dim` is r + f * (q - n * floordiv(q, n)), the last between 0 and m; None where it is not."""
-    for monomial, factor in terms_of(dim):
-        if factor > -2 or not _is_quotient(monomial):
+    """(r, m) where `dim` is r + f * (q - n * floordiv(q, n)), the last between 0 and m, which is below 0 where f is.
+
+    None where it is not, or where nothing cancels in r.
+    """
+    variable_terms = _variable_terms(dim)
+    for monomial, factor in terms_of(dim) if variable_terms > 1 else ():
+        if abs(factor) == 1 or not _is_quotient(monomial):
             continue
         (atom,) = monomial
         assert isinstance(atom, Apply), atom
@@ -402,7 +406,7 @@ def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
         common = gcd(factor, divisor)
         quotient = floordiv(inner, divisor // common)
         rest = dim + factor // common * (quotient - common * _size(((monomial, 1),)))
-        if common > 1 and _variable_terms(rest) < _variable_terms(dim) - 1:
+        if common > 1 and _variable_terms(rest) < variable_terms - 1:
             return rest, -factor // common * (common - 1)
     return None
 

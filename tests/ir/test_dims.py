@@ -220,6 +220,7 @@ def test_the_grouping_of_operands_does_not_show(x: Tree, y: Tree, z: Tree) -> No
         (N % M, "mod(N, M)"),
         (7 % N, "mod(7, N)"),
         (minimum(N, N + 1), "N"),
+        (maximum(2 * floordiv(N + 3, 4) - floordiv(N + 1, 2), 0), "-floordiv(N + 1, 2) + 2*floordiv(N + 3, 4)"),
         (minimum(N, -1), "-1"),
         (minimum(3, 5), "3"),
         (minimum(N, 3, minimum(M, 5)), "min(3, M, N)"),
@@ -325,6 +326,10 @@ def test_sizes_are_compared_by_value() -> None:
         (N - 4 * floordiv(N, 4), 0, 3),
         (floordiv(N, 2) - 2 * floordiv(N, 4), 0, 1),
         (floordiv(N + 1, 2) - 2 * floordiv(N + 3, 4), -1, 0),
+        (4 * floordiv(N, 4) - N, -3, 0),
+        (4 * floordiv(N + 3, 4) - N, 0, 3),
+        (2 * floordiv(N + 7, 8) - floordiv(N + 3, 4), 0, 1),
+        (6 * floordiv(N + 2, 3) - 2 * N + M, 0, None),
         (M + 2 * N - 6 * floordiv(N, 3) + 1, 1, None),
     ],
 )
