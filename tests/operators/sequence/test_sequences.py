@@ -126,6 +126,35 @@ def test_split_into_single_elements(target: str, size: str, keepdims: int) -> No
         assert_same(found, x[:, place : place + 1] if keepdims else x[:, place].copy())
 
 
+ALIKE = {
+    "a vector of ones": ("split = ConstantOfShape<value = int64[1] {1}>(n)", 1, [0, 1, 2, 3]),
+    "a vector of twos": ("split = ConstantOfShape<value = int64[1] {2}>(half)", 2, [0, 2]),
+    "one": ("split = Constant<value_int = 1>()", 1, [0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("split", ALIKE)
+def test_parts_that_are_alike_have_a_known_size(split: str) -> None:
+    made, size, starts = ALIKE[split]
+    text = f"""g (float[N, 3] x, int64 p) => (float[K, 3] y) {{
+        n = Shape<start = 0, end = 1>(x) two = Constant<value_int = 2>() half = Div(n, two) {made}
+        s = SplitToSequence(x, split) y = SequenceAt(s, p) }}"""
+    module = lower_model(check_model(read_model(model_from_text(HEADER + text))))
+    assert module.main.body.results[0].shape == (size, 3)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for place, start in enumerate(starts):
+        (y,) = run_text(text, {"x": x, "p": np.array(place)}, "cpu")
+        assert_same(y, x[start : start + size])
+
+
+def test_the_last_part_of_a_scalar_split_may_be_smaller() -> None:
+    text = """g (float[N, 3] x, int64 p) => (float[K, 3] y) {
+        two = Constant<value_int = 2>() s = SplitToSequence(x, two) y = SequenceAt(s, p) }"""
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    (y,) = run_text(text, {"x": x, "p": np.array(1)}, "cpu")
+    assert_same(y, x[2:])
+
+
 @pytest.mark.parametrize("split", [np.array(0), np.array([1, 1])])
 def test_split_sizes_that_do_not_fit(split: np.ndarray) -> None:
     kind = f"int64[{split.size}]" if split.ndim else "int64"

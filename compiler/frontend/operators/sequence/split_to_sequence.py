@@ -37,12 +37,25 @@ def split_to_sequence(node: Node, ir: Builder) -> Value:
         slices = [ir.slice_axis(x, axis, start, size) for start, size in zip(starts, parts, strict=True)]
         return construct(slices if keeps else [ir.squeeze(part, (axis,)) for part in slices], node, ir)
     shape: list[Dim] = list(x.shape)
-    shape[axis] = ANY_SIZE if lengths is not None else 1
+    shape[axis] = _size_of_each(lengths, ir)
     if not keeps:
         del shape[axis]
     operands = (x,) if lengths is None else (x, ir.cast(lengths, I64))
     type = SequenceType(TensorType(x.dtype, tuple(shape)))
     return ir.host("split_to_sequence", operands, (type,), {"axis": axis, "keepdims": keeps})[0]
+
+
+def _size_of_each(lengths: Value | None, ir: Builder) -> Dim:
+    """The size that all parts have, ANY_SIZE where they may differ.
+
+    Exporters write the repetition of each row by a split into parts of 1, as many as there are rows.
+    """
+    if lengths is None:
+        return 1
+    repeated = lengths.op.operands[0] if lengths.op is not None and lengths.op.name == "broadcast" else lengths
+    sizes = set(known_integers(repeated, ir) or ())
+    # The last part that a scalar asks for may be smaller, but none is smaller than 1.
+    return sizes.pop() if len(sizes) == 1 and (lengths.rank == 1 or sizes == {1}) and min(sizes) >= 0 else ANY_SIZE
 
 
 def _known_parts(total: Dim, lengths: Value | None, node: Node, ir: Builder) -> Sequence[int] | None:
