@@ -11,10 +11,10 @@ answer that keeps the number of elements of a Reshape by -1 when another size is
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from math import gcd
+from math import lcm
 from typing import Union
 from weakref import WeakValueDictionary
 
@@ -85,6 +85,7 @@ class Apply:
 
 Atom = str | Apply
 Monomial = tuple[Atom, ...]
+Terms = tuple[tuple[Monomial, int], ...]
 
 
 def _order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
@@ -172,6 +173,11 @@ class Size:
         inner = (argument for atom in atoms if isinstance(atom, Apply) for argument in atom.arguments)
         direct = frozenset(atom for atom in atoms if isinstance(atom, str))
         return direct.union(*(size.symbols for size in inner if isinstance(size, Size)))
+
+    @cached_property
+    def range(self) -> Range:
+        """Its bounds where none are known of its symbols."""
+        return _sum_range(self, {})
 
     @cached_property
     def _text(self) -> str:
@@ -308,6 +314,9 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         constant = constant_of(rest)
         if constant and constant // b:
             return floordiv(rest - constant // b * b, b) + constant // b
+        if b > 0 and all(factor < 0 for monomial, factor in terms_of(a) if monomial):
+            # The ceiling as exporters write it, -(-p // b), is that of (p + b - 1) // b.
+            return -floordiv(b - 1 - a, b)
         if b > 0:
             return _divided_again(a, b)
     return apply("floordiv", (a, b))
@@ -374,45 +383,96 @@ def _range(dim: Dim, bounds: Bounds) -> Range:
         return dim, dim
     if bounds and dim.symbols.isdisjoint(bounds):
         bounds = {}
-    remainder = _remainder_in(dim)
-    if remainder is not None:
-        rest, span = remainder
-        low, high = _range(rest, bounds)
-        return None if low is None else low + min(span, 0), None if high is None else high + max(span, 0)
-    low, high = 0, 0
-    for monomial, factor in terms_of(dim):
-        least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
-        if factor < 0:
-            least, greatest = greatest, least
-        low = None if low is None or least is None else low + factor * least
-        high = None if high is None or greatest is None else high + factor * greatest
+    if not bounds:
+        return dim.range
+    return _sum_range(dim, bounds)
+
+
+def _sum_range(size: Size, bounds: Bounds) -> Range:
+    """The bounds of a sum: those of its parts, added."""
+    parts = _parts(size.terms) if len(size.terms) > 1 else (size.terms,)
+    lows, highs = zip(*(_part_range(part, bounds) for part in parts), strict=True)
+    return _total(lows), _total(highs)
+
+
+def _total(bounds: Iterable[int | None]) -> int | None:
+    total = 0
+    for bound in bounds:
+        if bound is None:
+            return None
+        total += bound
+    return total
+
+
+def _parts(terms: Terms) -> Sequence[Terms]:
+    """The terms in groups: those may cancel that have a product in common, as terms or in their dividends."""
+    parts: list[tuple[set[Monomial], Terms]] = []
+    for monomial, factor in terms:
+        products = {monomial}
+        if _is_quotient(monomial):
+            products.update(inner for inner, _ in terms_of(_divided(monomial)[0]) if inner)
+        joined = [part for part in parts if not part[0].isdisjoint(products)]
+        parts = [part for part in parts if part[0].isdisjoint(products)]
+        group = (*(term for _, part in joined for term in part), (monomial, factor))
+        parts.append((products.union(*(others for others, _ in joined)), group))
+    return [part for _, part in parts]
+
+
+def _part_range(part: Terms, bounds: Bounds) -> Range:
+    """The bounds of some terms: each term by itself, or without the floors, by which terms may cancel."""
+    lows, highs = zip(*(_term_range(monomial, factor, bounds) for monomial, factor in part), strict=True)
+    low, high = _total(lows), _total(highs)
+    exact = _without_floors(part) if len(part) > 1 else None
+    if exact is None:
+        return low, high
+    rest, scale, below, above = exact
+    least, greatest = _range(rest, bounds)
+    if least is not None:
+        least = -((below - least) // scale)
+        low = least if low is None else max(low, least)
+    if greatest is not None:
+        greatest = (greatest + above) // scale
+        high = greatest if high is None else min(high, greatest)
     return low, high
 
 
-def _remainder_in(dim: Dim) -> tuple[Dim, int] | None:
-    """(r, m) where `dim` is r + f * (q - n * floordiv(q, n)), the last between 0 and m, which is below 0 where f is.
+def _term_range(monomial: Monomial, factor: int, bounds: Bounds) -> Range:
+    least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
+    if factor < 0:
+        least, greatest = greatest, least
+    return None if least is None else factor * least, None if greatest is None else factor * greatest
 
-    None where it is not, or where nothing cancels in r.
+
+def _without_floors(part: Terms) -> tuple[Dim, int, int, int] | None:
+    """(r, n, a, b) where n times the sum of the terms is between r - a and r + b; None where nothing cancels in r.
+
+    r has p in the place of d * floordiv(p, d), which is from p - d + 1 to p.
     """
-    variable_terms = _variable_terms(dim)
-    for monomial, factor in terms_of(dim) if variable_terms > 1 else ():
-        if abs(factor) == 1 or not _is_quotient(monomial):
-            continue
-        (atom,) = monomial
-        assert isinstance(atom, Apply), atom
-        inner, divisor = atom.arguments
-        assert isinstance(divisor, int), atom
-        # floordiv(p, k * n) is floordiv(floordiv(p, k), n).
-        common = gcd(factor, divisor)
-        quotient = floordiv(inner, divisor // common)
-        rest = dim + factor // common * (quotient - common * _size(((monomial, 1),)))
-        if common > 1 and _variable_terms(rest) < variable_terms - 1:
-            return rest, -factor // common * (common - 1)
-    return None
+    divisors = [_divided(monomial)[1] for monomial, _ in part if _is_quotient(monomial)]
+    scale = lcm(*divisors)
+    if not divisors or scale > LARGEST_DIVISOR:
+        return None
+    total: dict[Monomial, int] = {}
+    below, above = 0, 0
+    for monomial, factor in part:
+        dividend, divisor = _divided(monomial) if _is_quotient(monomial) else (_size(((monomial, 1),)), 1)
+        weight = factor * scale // divisor
+        below += max(weight, 0) * (divisor - 1)
+        above += max(-weight, 0) * (divisor - 1)
+        for inner, times in terms_of(dividend):
+            total[inner] = total.get(inner, 0) + weight * times
+    left = sum(1 for monomial, factor in total.items() if monomial and factor)
+    is_small = max(map(abs, total.values())).bit_length() <= LARGEST_FACTOR_BITS
+    return (_collect(total), scale, below, above) if left < len(part) and is_small else None
 
 
-def _variable_terms(dim: Dim) -> int:
-    return sum(1 for monomial, _ in terms_of(dim) if monomial)
+def _divided(monomial: Monomial) -> tuple[Dim, int]:
+    """The dividend and the divisor of a quotient."""
+    (atom,) = monomial
+    assert isinstance(atom, Apply), atom
+    dividend, divisor = atom.arguments
+    assert isinstance(divisor, int), atom
+    return dividend, divisor
 
 
 def _product_range(factors: list[Range]) -> Range:

@@ -4,6 +4,7 @@ import math
 import time
 import weakref
 from collections.abc import Mapping
+from random import Random
 from typing import TypeAlias
 
 import pytest
@@ -206,6 +207,10 @@ def test_the_grouping_of_operands_does_not_show(x: Tree, y: Tree, z: Tree) -> No
         (floordiv(floordiv(N, 1 << 19), 4), "floordiv(floordiv(N, 524288), 4)"),
         (floordiv(minimum(N, 3), 4), "0"),
         (floordiv(mod(Q, 4), 4), "0"),
+        (floordiv(-N, 4), "-floordiv(N + 3, 4)"),
+        (-floordiv(-floordiv(N + 1, 2), 2), "floordiv(N + 3, 4)"),
+        (floordiv(1 - 2 * N, 4), "-floordiv(2*N + 2, 4)"),
+        (floordiv(M - N, 4), "floordiv(M - N, 4)"),
         (floordiv(N, 0), "0"),
         (floordiv(0, N), "0"),
         (floordiv(N, M), "floordiv(N, M)"),
@@ -330,11 +335,33 @@ def test_sizes_are_compared_by_value() -> None:
         (4 * floordiv(N + 3, 4) - N, 0, 3),
         (2 * floordiv(N + 7, 8) - floordiv(N + 3, 4), 0, 1),
         (6 * floordiv(N + 2, 3) - 2 * N + M, 0, None),
+        (floordiv(N + 3, 4) - floordiv(N + 1, 4), 0, 1),
+        (floordiv(N + 1, 2) - floordiv(N + 1, 4) - floordiv(N + 3, 4), -1, 1),
+        (N - 4 * floordiv(N, 4) + 3 * floordiv(M, 4), 0, None),
+        (N + 3 * floordiv(N, 4), 0, None),
+        ((1 << 254) * N - (1 << 255) * floordiv(N + 3 * M, 2), None, None),
         (M + 2 * N - 6 * floordiv(N, 3) + 1, 1, None),
     ],
 )
 def test_bounds(dim: Dim, low: int | None, high: int | None) -> None:
     assert (lower_bound(dim), upper_bound(dim)) == (low, high)
+
+
+def test_bounds_hold_for_sums_of_quotients() -> None:
+    random = Random(0)
+
+    def quotient(of: Dim) -> Dim:
+        return floordiv(of * random.choice([-1, 1, 2]) + random.randint(-3, 8), random.choice([2, 3, 4, 8]))
+
+    for _ in range(300):
+        inner = quotient(random.choice([N, M, N + M]))
+        dim = sum_of(random.randint(-4, 4) * part for part in (inner, quotient(inner), quotient(N), N, M))
+        for bounds in ({}, {"N": (3, 30)}, {"N": (0, 25), "M": (1, 25)}):
+            low, high = lower_bound(dim, bounds), upper_bound(dim, bounds)
+            for _ in range(20):
+                sizes = {name: random.randint(*bounds.get(name, (0, 99))) for name in "NM"}
+                assert low is None or low <= evaluate(dim, sizes), (dim, sizes, low)
+                assert high is None or evaluate(dim, sizes) <= high, (dim, sizes, high)
 
 
 def test_bounds_of_symbols_narrow_those_of_sizes() -> None:
