@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from onnxc.compiler.ir.dim_functions import FUNCTIONS
-from onnxc.compiler.ir.dims import Apply, Dim, Size, sum_of
+from onnxc.compiler.ir.dims import Apply, Dim, Monomial, Size, sum_of
 
 
 def symbols_of(dim: Dim) -> frozenset[str]:
@@ -18,21 +18,28 @@ def lone_symbol(dim: Dim) -> str | None:
     return name if name is not None and dim == Size.symbol(name) else None
 
 
-def substitute(dim: Dim, replacements: Mapping[str, Dim]) -> Dim:
-    """`dim` with symbols replaced, in canonical form again."""
+def substitute(dim: Dim, replacements: Mapping[str, Dim], known: dict[Size, Dim] | None = None) -> Dim:
+    """`dim` with symbols replaced, in canonical form again.
+
+    `known` keeps what sizes became, for later calls with the same replacements.
+    """
     if isinstance(dim, int) or not replacements:
         return dim
-    terms: list[Dim] = []
-    for monomial, factor in dim.terms:
-        term: Dim = factor
-        for atom in monomial:
-            if isinstance(atom, str):
-                term = term * (replacements[atom] if atom in replacements else Size.symbol(atom))
-            else:
-                arguments = (substitute(argument, replacements) for argument in atom.arguments)
-                term = term * FUNCTIONS[atom.function](*arguments)
-        terms.append(term)
-    return sum_of(terms)
+    known = {} if known is None else known
+    if dim not in known:
+        known[dim] = sum_of(_replaced(monomial, factor, replacements, known) for monomial, factor in dim.terms)
+    return known[dim]
+
+
+def _replaced(monomial: Monomial, factor: int, replacements: Mapping[str, Dim], known: dict[Size, Dim]) -> Dim:
+    term: Dim = factor
+    for atom in monomial:
+        if isinstance(atom, str):
+            term = term * (replacements[atom] if atom in replacements else Size.symbol(atom))
+        else:
+            arguments = (substitute(argument, replacements, known) for argument in atom.arguments)
+            term = term * FUNCTIONS[atom.function](*arguments)
+    return term
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:

@@ -1,7 +1,8 @@
 """Types of IR values: tensors with symbolic shapes, and the host-only sparse tensors, sequences, optionals and maps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Self, Union
 
 from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
@@ -136,12 +137,17 @@ def without_symbols(type: Type) -> Type:
 
 def substitute_type(type: Type, replacements: Mapping[str, Dim]) -> Type:
     """`type` with symbols replaced in its sizes."""
+    return change_sizes(type, partial(substitute, replacements=replacements))
+
+
+def change_sizes(type: Type, change: Callable[[Dim], Dim]) -> Type:
+    """`type` with what `change` makes of each of its sizes."""
     match type:
         case ShapedType(shape=shape):
-            return type.with_shape(None if shape is None else tuple(substitute(dim, replacements) for dim in shape))
+            return type.with_shape(None if shape is None else tuple(map(change, shape)))
         case SequenceType(element):
-            return SequenceType(substitute_type(element, replacements))
+            return SequenceType(change_sizes(element, change))
         case OptionalType(element):
-            return OptionalType(substitute_type(element, replacements))
+            return OptionalType(change_sizes(element, change))
         case MapType(key, value):
-            return MapType(key, substitute_type(value, replacements))
+            return MapType(key, change_sizes(value, change))

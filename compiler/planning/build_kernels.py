@@ -1,7 +1,8 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from onnxc.compiler.diagnostics import Location
@@ -10,7 +11,7 @@ from onnxc.compiler.ir.dims import Dim, Size, lower_bound
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
-from onnxc.compiler.ir.types import TensorType, substitute_type
+from onnxc.compiler.ir.types import TensorType, change_sizes
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.fuse_kernels import INLINES_OPERANDS
 from onnxc.compiler.planning.fusion.groups import Group
@@ -43,10 +44,11 @@ def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
     inputs = _inputs(group, read)
     names = _symbol_names([value.tensor for value in inputs], list(group.ops))
     replacements: dict[str, Dim] = {old: Size.symbol(new) for old, new in names.items()}
+    rename = partial(substitute, replacements=replacements, known={})
     inner: dict[Value, Value] = {}
     for index, value in enumerate(inputs):
-        inner[value] = Parameter(f"a{index}", substitute_type(value.type, replacements)).value
-    block = _copied([op for op in group.ops if op.results[0] not in inner], inner, replacements, group.outputs)
+        inner[value] = Parameter(f"a{index}", change_sizes(value.type, rename)).value
+    block = _copied([op for op in group.ops if op.results[0] not in inner], inner, rename, group.outputs)
     constants = tuple(index for index, value in enumerate(inputs) if _holds_constant(value))
     own = {new: old for old, new in names.items()}
     problem = KernelProblem(group.kind, block, constants)
@@ -55,7 +57,7 @@ def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
 
 def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
     """The kernel where symbols of its own have these sizes; None where no call gets to it with them."""
-    copied = _copied_block(problem.block, dict(sizes))
+    copied = _copied_block(problem.block, partial(substitute, replacements=dict(sizes), known={}))
     return replace(problem, block=copied) if _is_possible(copied) else None
 
 
@@ -74,7 +76,7 @@ def _is_possible(block: Block) -> bool:
 
 
 def _copied(
-    ops: Sequence[Op], inner: dict[Value, Value], replacements: Mapping[str, Dim], results: Sequence[Value]
+    ops: Sequence[Op], inner: dict[Value, Value], change: Callable[[Dim], Dim], results: Sequence[Value]
 ) -> Block:
     """A block of `ops` with sizes in place of symbols; `inner` begins as what stands for its parameters."""
     parameters, copies = tuple(inner.values()), []
@@ -82,22 +84,21 @@ def _copied(
         copy = Op(
             op.name,
             tuple(inner[operand] for operand in op.operands),
-            {name: _substitute(value, replacements) for name, value in op.attributes.items()},
-            tuple(_copied_block(block, replacements) for block in op.blocks),
-            tuple(substitute_type(type, replacements) for type in op.result_types),
+            {name: _changed(value, change) for name, value in op.attributes.items()},
+            tuple(_copied_block(block, change) for block in op.blocks),
+            tuple(change_sizes(type, change) for type in op.result_types),
         )
         copies.append(copy)
         inner.update(zip(op.results, copy.results, strict=True))
     return Block(parameters, tuple(copies), tuple(inner[value] for value in results))
 
 
-def _copied_block(block: Block, replacements: Mapping[str, Dim]) -> Block:
+def _copied_block(block: Block, change: Callable[[Dim], Dim]) -> Block:
     """A block within an op, with sizes in place of symbols."""
     inner = {
-        value: Parameter(value.producer.name, substitute_type(value.type, replacements)).value
-        for value in block.parameters
+        value: Parameter(value.producer.name, change_sizes(value.type, change)).value for value in block.parameters
     }
-    return _copied(block.ops, inner, replacements, block.results)
+    return _copied(block.ops, inner, change, block.results)
 
 
 def _location(group: Group) -> Location | None:
@@ -186,9 +187,9 @@ def _attribute_symbols(value: Attribute) -> list[str]:
     return []
 
 
-def _substitute(value: Attribute, replacements: Mapping[str, Dim]) -> Attribute:
+def _changed(value: Attribute, change: Callable[[Dim], Dim]) -> Attribute:
     if isinstance(value, Size):
-        return substitute(value, replacements)
+        return change(value)
     if isinstance(value, tuple):
-        return tuple(_substitute(item, replacements) for item in value)
+        return tuple(_changed(item, change) for item in value)
     return value

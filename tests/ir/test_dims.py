@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from onnxc.compiler.ir import dim_symbols
 from onnxc.compiler.ir import dims as sizes
 from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
 from onnxc.compiler.ir.dim_symbols import evaluate, substitute, symbols_of
@@ -400,6 +401,26 @@ def test_bounds_of_functions_are_worked_out_once(
 
 
 # Symbols and text
+
+
+def test_each_size_is_substituted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    replace = dim_symbols._replaced
+
+    def count(*arguments: object) -> Dim:
+        nonlocal asked
+        asked += 1
+        return replace(*arguments)
+
+    monkeypatch.setattr(dim_symbols, "_replaced", count)
+    dim: Dim = N
+    for divisor in range(2, 10):
+        dim = mod(dim, divisor) * floordiv(dim, divisor)
+    known: dict[Size, Dim] = {}
+    assert str(substitute(dim, {"N": M}, known)) == str(dim).replace("N", "M")
+    assert asked == 9
+    substitute(dim, {"N": M}, known)
+    assert asked == 9
 
 
 def test_symbols_are_found_at_any_depth() -> None:
