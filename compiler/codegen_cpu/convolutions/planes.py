@@ -233,11 +233,15 @@ class _Planes:
         f.loop(0, prod(window.rows), 1, row, at_least_once=True)
 
     def _reach(self, unit: _Unit) -> Int:
-        """How much of a line the windows of a unit read: less than there is room for where its lines are shorter."""
-        last = self.window.axes[-1]
+        """How much of a line products of a unit read: less than there is room for where its lines are shorter.
+
+        What they read behind the last pixel is written too: as it lies on the stack it might take long to multiply.
+        """
+        f, last, pixels = self.frame.f, self.window.axes[-1], self.registers[1]
         if isinstance(last.size, int):
             return self.window.pitch
-        return self.frame.f.add(unit.columns, last.extent - last.count)
+        blocks = f.udiv(f.add(unit.columns, pixels - 1), pixels)
+        return f.smin(f.add(f.mul(blocks, pixels), last.extent - last.count), self.window.pitch)
 
     def _fill_line(self, target: Int, reach: Int, read: Callable[[Int, Int], Reg]) -> None:
         """A row of each channel, in whole vectors: read(channel, column). What is behind its end is written later."""
