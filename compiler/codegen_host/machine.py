@@ -2,7 +2,7 @@
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -19,25 +19,7 @@ _LLVM_NAMES = {"aarch64": "generic"}
 
 # LLVM works for one thread at a time, and a fork waits for it: in the child nobody would let go of its locks.
 _LLVM = threading.Lock()
-
-
-class _Worker:
-    """The thread in which LLVM works; a child of a fork has none, and gets one of its own.
-
-    It stays, as a thread brings LLVM memory of its own: to make one for each module took 1.1 ms of the 8.3 for a small
-    one on a Zen 3.
-    """
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.executor = ThreadPoolExecutor(1, "onnxc-llvm")
-
-
-_worker = _Worker()
 os.register_at_fork(before=_LLVM.acquire, after_in_parent=_LLVM.release, after_in_child=_LLVM.release)
-os.register_at_fork(after_in_child=_worker.restart)
 
 
 def compile_object(ir_text: str, target: Target, pipeline: int | None = None) -> bytes:
@@ -48,14 +30,21 @@ def compile_object(ir_text: str, target: Target, pipeline: int | None = None) ->
     no signal while it does: an exception of a handler, such as KeyboardInterrupt, comes out of here at once, and what
     LLVM does then is dropped when it is done.
     """
-    return _worker.executor.submit(_object, ir_text, target, pipeline).result()
+    result: Future[bytes] = Future()
+    threading.Thread(target=_fulfil, args=(result, ir_text, target, pipeline), name="onnxc-llvm").start()
+    return result.result()
 
 
-def _object(ir_text: str, target: Target, pipeline: int | None) -> bytes:
-    with _LLVM:
-        machine = _emitting_machine(ir_text, target)
-        made: bytes = machine.emit_object(_parse(ir_text, machine, pipeline))
-    return made
+def _fulfil(result: Future[bytes], ir_text: str, target: Target, pipeline: int | None) -> None:
+    try:
+        with _LLVM:
+            machine = _emitting_machine(ir_text, target)
+            result.set_result(machine.emit_object(_parse(ir_text, machine, pipeline)))
+    except BaseException as problem:
+        result.set_exception(problem)
+    finally:
+        # Else the traceback is in a cycle, and what it holds of LLVM ends in any order, in which LLVM does not survive.
+        del result
 
 
 def optimized(module: llvm.ModuleRef, target: Target) -> str:

@@ -10,7 +10,6 @@ import sys
 import threading
 from types import FrameType
 
-from onnxc.compiler.codegen_host import machine
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
@@ -48,7 +47,7 @@ def main(name: str) -> None:
         outcome = "compiled"
     except (KeyboardInterrupt, Late) as interrupted:
         outcome = type(interrupted).__name__
-    at_work = machine._LLVM.locked()
+    at_work = any(thread.name == "onnxc-llvm" for thread in threading.enumerate())
     child = os.fork()
     if child == 0:
         compile_object(long_text(1), target)
