@@ -526,8 +526,11 @@ def _applied_range(atom: Apply, bounds: Bounds) -> Range:
 
 
 def at_least(a: Dim, b: Dim, bounds: Bounds | None = None) -> bool:
-    """Whether `a >= b` is certain for all values of the symbols within `bounds`."""
-    low = lower_bound(a - b, bounds)
+    """Whether `a >= b` is certain for all values of the symbols within `bounds`: not where `a - b` is too long."""
+    try:
+        low = lower_bound(a - b, bounds)
+    except SizeTooComplex:
+        return False
     return low is not None and low >= 0
 
 

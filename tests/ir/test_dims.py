@@ -516,6 +516,16 @@ def test_a_product_of_very_many_terms_is_refused_before_it_is_made() -> None:
         product(sums)
 
 
+def test_sizes_whose_difference_is_too_long_are_not_known_to_be_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "LARGEST_SIZE", 20)
+    large, small = (sizes.sum_of([Size.symbol(f"{letter}{k}") for k in range(12)]) for letter in "ab")
+    with pytest.raises(SizeTooComplex):
+        large - small
+    assert not at_least(large, small)
+    assert not at_least(small, large)
+    assert at_least(large + 3, large)
+
+
 def test_a_multiple_that_no_float_could_hold_is_refused() -> None:
     largest = N * (2**256 - 1)
     assert evaluate(largest, {"N": 0}) == 0
