@@ -112,6 +112,13 @@ def test_space_is_used_again_where_the_order_of_sizes_is_certain() -> None:
     assert placement.slot_bytes == (aligned(value_bytes(small)), aligned(value_bytes(other)))
 
 
+@pytest.mark.parametrize("sizes", [(512, 128, 256, 128), (128, 512, 128, 256), (256, 128, 512, 128)], ids=str)
+def test_of_slots_that_are_large_enough_the_first_of_the_smallest_is_taken(sizes: tuple[int, ...]) -> None:
+    before = [Life(ordinal, size, 0, 0) for ordinal, size in enumerate(sizes)]
+    placement = place_buffers([*before, Life(9, 100, 1, 1)], {})
+    assert placement.slots[9] == placement.slots[sizes.index(128)]
+
+
 def test_ranges_of_symbols_decide_orders() -> None:
     one, many = (Parameter("x", TensorType(F32, (size,))).value for size in (4, N))
     assert place_buffers([_life(one, 0, 0), _life(many, 1, 1)], {"N": (4, None)}).slots[many] == 0
