@@ -101,8 +101,7 @@ class FunctionBuilder:
         self._values = self._labels = 0
         self._block = "entry"
         self._is_open = True
-        self._known = ScopedValues()
-        self._tails: dict[Reg, Int] = {}
+        self._known, self._tails = ScopedValues(), dict[Reg, Int]()
 
         self.add = ClosedOperation(self, "add")
         self.sub = ClosedOperation(self, "sub")
