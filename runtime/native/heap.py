@@ -7,7 +7,7 @@ output may leave it, and another that has left a heap and is no longer used take
 import ctypes
 import weakref
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from onnxc.runtime.native.addresses import WORD_BYTES
 from onnxc.runtime.native.waiting_blocks import WaitingBlocks
@@ -37,8 +37,9 @@ class HeapBlock:
     def __len__(self) -> int:
         return self._nbytes
 
-    def __del__(self) -> None:
-        _free(self.address)
+    def __del__(self, free: Callable[[int], None] = _free) -> None:
+        # At exit the names of the module may be gone by then.
+        free(self.address)
 
 
 waiting_buffers = WaitingBlocks[HeapBlock]()

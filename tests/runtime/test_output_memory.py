@@ -1,8 +1,10 @@
 """Memory of outputs: given back when nothing of it is held any more, and never to two arrays at once."""
 
+import ctypes
 import errno
 import gc
 import mmap
+import sys
 import threading
 from collections.abc import Iterator
 from math import prod
@@ -12,7 +14,7 @@ import pytest
 
 import onnxc
 from onnxc.runtime.executable import Executable
-from onnxc.runtime.native import output_memory
+from onnxc.runtime.native import heap, output_memory
 from onnxc.runtime.native.heap import waiting_buffers
 from onnxc.runtime.native.output_memory import SMALLEST_BYTES, array_maker, is_output
 from onnxc.runtime.native.waiting_blocks import KEPT_BYTES
@@ -214,3 +216,15 @@ def test_two_outputs_of_one_value_are_two_arrays() -> None:
         y[:] = 1
         assert (z == 2).all()
         assert z.shape == (120_000,)
+
+
+def test_a_block_is_freed_when_the_names_of_its_module_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are at exit, for what the module itself holds."""
+    malloc = ctypes.CDLL(None).malloc
+    malloc.restype = ctypes.c_void_p
+    problems: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", problems.append)
+    block = heap.HeapBlock(malloc(ctypes.c_size_t(64)), 64)
+    monkeypatch.setattr(heap, "_free", None)
+    del block
+    assert problems == []
