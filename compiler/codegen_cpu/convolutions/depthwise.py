@@ -9,8 +9,9 @@ windows leave the image has code of its own, without what they would read there.
 of the image, tiles have columns of each phase, and each column the taps that meet elements.
 
 Where the pixels under windows share sets of the cache, as those of 512 channels or a multiple do, what a unit reads
-is copied first, so that they lie side by side. Of lines whose length is known only at the call, what a unit at either
-end reads is copied with zeros beside the image, so that no window leaves it.
+is copied first, so that they lie side by side. Of lines whose length is known only at the call, and of windows so wide
+that a loop runs over their taps, what a unit at either end reads is copied with zeros beside the image, so that no
+window leaves it.
 """
 
 from collections.abc import Mapping, Sequence

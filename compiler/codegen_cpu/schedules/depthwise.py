@@ -94,8 +94,16 @@ def depthwise_schedule(op: Op, problem: KernelProblem, target: Target) -> Convol
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         workers=Threads(lanes, element_threads(target).grain),
         packing=packing,
-        why=f"{why}, of windows that are copied: their pixels share sets of the cache" if copies else why,
+        why=why + _why_copied(copies, is_open, can_copy),
     )
+
+
+def _why_copied(shares_sets: bool, is_open: bool, can_copy: bool) -> str:
+    if shares_sets:
+        return ", of windows that are copied: their pixels share sets of the cache"
+    if not is_open:
+        return ""
+    return ", of windows that are copied at the ends of lines" if can_copy else ", columns tested at the ends of lines"
 
 
 def edge_tiles(op: Op, columns: int) -> tuple[range, range] | None:

@@ -62,6 +62,7 @@ def _native(case: Convolution, target: Target | None = None, dtype: DType = F32)
     native = Native(module) if target is None else Native(module, target)
     schedule = native.plan.kernels[-1].scheduled(ConvolutionSchedule)
     assert (schedule.algorithm, schedule.surrounds) == ("depthwise", True)
+    assert "windows that are copied" in schedule.why
     return native
 
 
@@ -93,3 +94,14 @@ def test_lines_of_known_length_are_not_copied() -> None:
     types = [TensorType(F32, case.shape(last=True))]
     native = Native(make(types, lambda ir, x: case.build(ir, x, ir.constant(w), last=True)))
     assert not native.plan.kernels[-1].scheduled(ConvolutionSchedule).surrounds
+
+
+def test_images_of_three_axes_say_that_their_columns_are_tested() -> None:
+    case = Convolution("depthwise", (N, 8, 3, H, W), (8, 1, 1, 3, 3), (1, 1, 1), (0, 1, 1), (0, 1, 1), (1, 1, 1), 8)
+    w = _whole(F32, *case.w, seed=1)
+    types = [TensorType(F32, case.shape(last=True))]
+    native = Native(make(types, lambda ir, x: case.build(ir, x, ir.constant(w), last=True)))
+    schedule = native.plan.kernels[-1].scheduled(ConvolutionSchedule)
+    assert not schedule.surrounds
+    assert schedule.why == "filters of each channel, columns tested at the ends of lines"
+    native.check(_whole(F32, 2, 3, 5, 19, 8))
