@@ -8,6 +8,7 @@ from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 
 LONGEST_VECTOR = 1 << 16
@@ -103,22 +104,6 @@ def known_integers(value: Value, ir: Builder) -> tuple[int, ...] | None:
     return integers if len(integers) == len(known) else None
 
 
-def partly_known(value: Value, ir: Builder) -> tuple[Dim | None, ...]:
-    """The elements of an integer vector that are known in sizes, each where it is; None for the others."""
-    known, op = ir.known(value), value.op
-    if known is not None:
-        return known
-    operands = () if op is None or op.name not in ("cast", "reshape", "concatenate") else op.operands
-    if operands and all(_is_short_integers(operand) for operand in operands):
-        return tuple(element for operand in operands for element in partly_known(operand, ir))
-    return (None,) * vector_length(value)
-
-
-def _is_short_integers(value: Value) -> bool:
-    """Whether `value` is a vector of known length, or a scalar, of integers."""
-    return value.dtype.is_integer and value.rank <= 1 and value.tensor.is_static
-
-
 def read_lengths(
     value: Value,
     name: str,
@@ -134,7 +119,7 @@ def read_lengths(
     where one is certainly negative or their count is not `count`; where only data tells, the call raises InputError.
     """
     vector = as_vector(value, name, node, ir, count, code)
-    known = partly_known(vector, ir) if hints is None else tuple(hints)
+    known = partly_known(vector) if hints is None else tuple(hints)
     message = f"{name} of {node.operator} is negative"
     for dim in known:
         if dim is not None and at_least(-1, dim):

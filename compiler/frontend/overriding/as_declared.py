@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from onnxc.compiler.frontend.case_split import CaseKey
-from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.held_sizes import Held, grows_by, held_by, held_nothing, held_whole
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, Type
 from onnxc.runtime.records import record
@@ -78,4 +78,4 @@ def _seen(value: Value | None, ir: Builder) -> Seen | None:
         return None
     is_integer = isinstance(value.type, TensorType) and value.dtype.is_integer and value.type.shape is not None
     is_short = is_integer and value.rank <= 1 and isinstance(value.tensor.elements, int)
-    return Seen(value.type, partly_known(value, ir) if is_short else None)
+    return Seen(value.type, partly_known(value) if is_short else None)

@@ -5,11 +5,11 @@ from typing import NoReturn
 
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared, Seen
 from onnxc.compiler.frontend.overriding.held_sizes import Held, HeldSize
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.records import record
@@ -85,7 +85,7 @@ class Renewal:
         seen, value = self.before[index], self.operands[index]
         if seen is None or value is None or seen.known is None or not isinstance(value.tensor.elements, int):
             return None
-        now = partly_known(value, self.ir)
+        now = partly_known(value)
         return tuple(b if isinstance(b, int) and a == b else None for a, b in zip(seen.known, now, strict=True))
 
     def with_operand(self, index: int, value: Value) -> Operands:

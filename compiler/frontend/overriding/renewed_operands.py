@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.operator_helpers.shape_inputs import partly_known
 from onnxc.compiler.frontend.overriding.as_declared import AsDeclared
 from onnxc.compiler.frontend.overriding.batched_indices import gathered, gathered_by_tuples, scattered
 from onnxc.compiler.frontend.overriding.held_sizes import Held, HeldSize, MisplacedBatch, grows_by
@@ -18,6 +17,7 @@ from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_bat
 from onnxc.compiler.frontend.overriding.reshaped_sizes import renewed_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType, type_symbols
 
@@ -81,7 +81,7 @@ def list_of_sizes(value: Value, ir: Builder) -> tuple[Dim, ...] | None:
     is_tensor = isinstance(value.type, TensorType) and value.dtype.is_integer and value.tensor.is_static
     if not is_tensor or value.rank != 1:
         return None
-    sizes = partly_known(value, ir)
+    sizes = partly_known(value)
     known = tuple(size for size in sizes if size is not None)
     return known if len(known) == len(sizes) else None
 
@@ -125,7 +125,7 @@ def _without_followed(
     """What the axes of the data hold but for what the shape follows already, copied or computed; None: cannot tell."""
     held, value = [*at.held(0)], at.operands[1]
     assert value is not None, at.node
-    for axis, (integer, size) in enumerate(zip(integers, partly_known(value, at.ir), strict=True)):
+    for axis, (integer, size) in enumerate(zip(integers, partly_known(value), strict=True)):
         if integer == 0:
             held[axis] = ()
         elif integer is None and size != result[axis]:

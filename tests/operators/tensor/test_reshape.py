@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import onnxc
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
@@ -161,3 +162,20 @@ def test_what_is_known_of_a_shape_stays_known() -> None:
     x = counted(2, 6, 8)
     (got,) = interpret(module, {"x": x, "rows": i64(2)})
     assert_same(got, x.reshape(2, 6, 2, 4))
+
+
+@pytest.mark.parametrize(("to", "rows"), [(2, 44), (6, 300), (7, 300)])
+def test_sizes_that_a_narrow_type_does_not_hold_are_not_known(to: int, rows: int) -> None:
+    made = model_from_text(
+        f"""
+        <ir_version: 10, opset_import: ["" : 21]>
+        main (float[N] x, int64[1] columns) => (y) {{
+          n = Shape (x)
+          kept = Cast <to = {to}> (n)
+          back = Cast <to = 7> (kept)
+          shape = Concat <axis = 0> (back, columns)
+          y = ConstantOfShape (shape)
+        }}
+        """
+    )
+    assert onnxc.compile(made)(np.zeros(300, np.float32), i64(2)).shape == (rows, 2)

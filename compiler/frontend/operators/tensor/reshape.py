@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
-    partly_known,
     read_lengths,
     vector_input,
     vector_length,
@@ -12,6 +11,7 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BOOL
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX Reshape, shape"
@@ -41,7 +41,7 @@ def reshape(node: Node, ir: Builder) -> Value:
     if known is not None:
         return ir.reshape(data, _resolved(data.shape, known, allow_zero, node))
     resolved = _resolved_by_data(data.shape, shape, allow_zero, ir)
-    hints = [_hint(data.shape, axis, size, allow_zero) for axis, size in enumerate(partly_known(shape, ir))]
+    hints = [_hint(data.shape, axis, size, allow_zero) for axis, size in enumerate(partly_known(shape))]
     return ir.reshape(data, read_lengths(resolved, "shape", node, ir, hints=hints))
 
 

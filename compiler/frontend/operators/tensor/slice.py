@@ -11,7 +11,6 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
     element,
     known_integers,
-    partly_known,
     read_lengths,
     spread_over_axes,
     vector_input,
@@ -21,6 +20,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
@@ -141,12 +141,14 @@ class _Position:
 
     def offset(self, size: Dim) -> Dim:
         """The distance from the start."""
-        inside = minimum(self.distance, size)
+        inside = minimum(self.distance, size) if self.distance else 0
         return size - inside if self.from_end else inside
 
 
 def _position(value: Dim, size: Dim) -> _Position:
-    """Where `value` is, which counts from the end where it is negative."""
+    """Where `value` is, which counts from the end where it is negative; `size` itself, of an axis, is never that."""
+    if value == size:
+        return _Position(0, from_end=True)
     if isinstance(value, int) and abs(value) >= INT_MAX:
         return _Position(0, from_end=value > 0)
     if at_least(value, 0):
@@ -165,7 +167,8 @@ def _span(first: _Position, last: _Position, size: Dim) -> Dim:
         taken = minimum(size, first.distance) - minimum(size, last.distance)
         return taken if at_least(first.distance, last.distance) else maximum(0, taken)
     if last.from_end:
-        return maximum(0, size - last.distance - first.distance)
+        left = size - last.distance - first.distance
+        return size if left == size else maximum(0, left)
     return maximum(0, minimum(last.distance, size) - (first.offset(size) if first.from_end else first.distance))
 
 
@@ -199,7 +202,7 @@ def _slice_by_data(
         for ordinal, axis in enumerate(axes):
             data = ir.gather(data, _progression(bound[len(axes) + ordinal], firsts, steps, ordinal, ir), axis)
         return data
-    known = zip(partly_known(starts, ir), partly_known(ends, ir), known_steps, strict=True)
+    known = zip(partly_known(starts), partly_known(ends), known_steps, strict=True)
     extents = [
         (bound[ordinal], bound[len(axes) + ordinal])
         if start is None or end is None
