@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import onnxc
 from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, run_operator
 from tests.support.arrays import assert_same
+from tests.support.models import model_from_text
 
 MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 PARAMETERS = ["pads", "axes"]
@@ -93,3 +95,38 @@ def test_center_crop_pad_leaves_the_odd_element_on_the_right(
     inputs = {"input_data": x, "shape": i64(*shape)}
     (got,) = run_operator("CenterCropPad", inputs, opset=18, way=way, parameters=["shape"], **attributes)
     assert_same(got, expected)
+
+
+LENGTHS_IN_HALVES = """
+<ir_version: 10, opset_import: ["": 19]>
+stretched (float[B, 2, N] x) => (float[B, 2, M] y)
+<float two = {2}, int64[5] zeros = {0, 0, 0, 0, 0}, int64[2] table = {2, 3}, int64[1] flat = {-1}>
+{
+    n = Shape <start = 2, end = 3> (x)
+    half_n = Cast <to = 10> (n)
+    half_two = Cast <to = 10> (two)
+    quotient = Div (half_n, half_two)
+    whole = Ceil (quotient)
+    behind = Cast <to = 7> (whole)
+    listed = Concat <axis = 0> (zeros, behind)
+    rows = Reshape (listed, table)
+    turned = Transpose <perm = [0, 1]> (rows)
+    pads = Reshape (turned, flat)
+    padded = Pad <mode = "reflect"> (x, pads)
+    end = Shape <start = 2, end = 3> (padded)
+    begin = Constant <value = int64[1] {0}> ()
+    axis = Constant <value = int64[1] {2}> ()
+    y = Slice (padded, begin, end, axis)
+}
+"""
+
+
+def test_padding_that_only_data_tells_of_one_axis_leaves_the_sizes_of_the_others() -> None:
+    """Exporters compute it in floats, move it into a vector, and cut the result at its own end."""
+    compiled = onnxc.compile(model_from_text(LENGTHS_IN_HALVES))
+    batch, channels, length = compiled.outputs[0].shape
+    assert (batch, channels) == ("B", 2)
+    assert str(length).startswith("N + ")
+    assert "max" not in str(length)
+    x = np.arange(20, dtype=np.float32).reshape(2, 2, 5)
+    assert_same(compiled(x), padded(x, (0, 0, 0, 0, 0, 3), "reflect"))

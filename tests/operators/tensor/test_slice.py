@@ -52,6 +52,11 @@ def test_common_slices_have_short_sizes(start: int, end: int, text: str) -> None
     assert str(count) == text
 
 
+def test_a_slice_that_ends_at_the_size_itself_takes_all_although_the_formula_may_seem_negative() -> None:
+    size = Size.symbol("N") - Size.symbol("cut")
+    assert extent(size, 0, size, 1) == (0, size)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("starts", "ends", "axes", "steps"),

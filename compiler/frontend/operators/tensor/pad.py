@@ -17,6 +17,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 
 WRAP_SINCE = 19
@@ -56,7 +57,9 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
     # Of the least integer there is no positive one: it stays below 0, and is refused as a length.
     cuts = [ir.neg(ir.min(side, 0)) for side in (lows, highs)]
     parts = [*cuts, ir.max(lows, 0), ir.max(highs, 0)]
-    lengths = read_lengths(ir.concatenate(parts, 0), "pads", node, ir)
+    seen = partly_known(pads)
+    hints = [None if pad is None else maximum(sign * pad, 0) for sign in (-1, 1) for pad in seen]
+    lengths = read_lengths(ir.concatenate(parts, 0), "pads", node, ir, hints=hints)
     return _crop_and_pad(data, node.axes_list(known_axes, data.rank), lengths, fill, node, ir)
 
 
