@@ -261,6 +261,15 @@ def failing(node: OperatorCall, ir: GraphBuilder) -> Value:
     raise RuntimeError("no such thing")
 
 
+@pytest.mark.parametrize("dtype", ["f64", np.float64, np.dtype("float64")])
+def test_a_body_names_element_types_as_numpy_or_we_do(dtype: object) -> None:
+    def body(node: OperatorCall, ir: GraphBuilder) -> Value:
+        return ir.add(ir.cast(node.input("x"), dtype), ir.full((1,), 1, dtype))
+
+    (y,) = onnxc.compile(model(result="double[N, 4]"), operators=[built(body)]).run({"x": X}).values()
+    assert (y.dtype, y.tolist()) == (np.float64, (X + 1.0).tolist())
+
+
 def interrupted(node: OperatorCall, ir: GraphBuilder) -> Value:
     raise KeyboardInterrupt
 
@@ -286,6 +295,22 @@ def interrupted(node: OperatorCall, ir: GraphBuilder) -> Value:
         (lambda node, ir: ir.squeeze(node.input("x"), [1]), "squeeze-size", "4 and 1"),
         (lambda node, ir: ir.transpose(node.input("x"), (0, 1, 2)), "type-mismatch", "transpose"),
         (lambda node: 1, "custom-operator-failed", "TypeError"),
+        (
+            lambda node, ir: ir.matmul(node.input("x"), ir.constant(np.ones((4, 2)))),
+            "type-mismatch",
+            "one element type",
+        ),
+        (lambda node, ir: ir.exp(ir.cast(node.input("x"), "i64")), "type-mismatch", "exp takes floats"),
+        (lambda node, ir: ir.not_(node.input("x")), "type-mismatch", "not takes integers or truth values"),
+        (lambda node, ir: ir.neg(ir.less(node.input("x"), 1)), "type-mismatch", "neg takes numbers"),
+        (lambda node, ir: ir.add(1, 2), "custom-operator-failed", "of 1, 2 none is a value of the builder"),
+        (
+            lambda node, ir: ir.add(node.input("x"), None),
+            "custom-operator-failed",
+            "neither a value of the builder nor",
+        ),
+        (lambda node, ir: ir.add(ir.cast(node.input("x"), "i8"), 1.5), "custom-operator-failed", "1.5 is no i8"),
+        (lambda node, ir: ir.cast(node.input("x"), "f31"), "custom-operator-failed", "'f31' is no element type"),
     ],
 )
 def test_what_is_wrong_in_a_body_is_a_finding_at_the_node(body: Callable[..., object], code: str, message: str) -> None:

@@ -1,12 +1,35 @@
 """The builder of a custom operator's body: what lowerings make sure of by themselves, it checks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from onnxc.compiler.frontend.custom.element_types import element_type
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.building.sizes import Number, Operand
 from onnxc.compiler.ir.dims import Dim, at_least
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.module import Attributes, Block, Value
+from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.ir.types import Type
 
 __all__ = ["CheckedBuilder"]
+
+_Class = tuple[str, Callable[[DType], bool]]
+"""Element types: what they are called, and whether one is among them."""
+
+_FLOATS: _Class = ("floats", lambda dtype: dtype.is_float)
+_BITS: _Class = ("integers or truth values", lambda dtype: dtype.is_integer or dtype.is_bool)
+_NUMBERS: _Class = ("numbers", lambda dtype: not dtype.is_bool and not dtype.is_string)
+_ANY: _Class = ("any elements", lambda dtype: True)
+
+_TAKEN: Mapping[str, _Class] = {
+    **dict.fromkeys(UNARY, _FLOATS),
+    **dict.fromkeys((*BINARY, *COMPARE, "neg", "abs", "sign", "dot"), _NUMBERS),
+    **dict.fromkeys(("not", "and", "or", "xor", "shift_left", "shift_right"), _BITS),
+    "equal": _ANY,
+}
+"""The element types that a primitive takes where its type rule leaves this to lowerings."""
 
 
 class CheckedBuilder(Builder):
@@ -16,6 +39,27 @@ class CheckedBuilder(Builder):
         super().__init__(enclosing.symbols, enclosing.location)
         # One list of ops, and one set of the guards among them.
         self.ops, self._guarded = enclosing.ops, enclosing._guarded
+
+    def scalar(self, value: Number, dtype: object) -> Value:
+        """A constant of rank 0 or of an array, whose element type has whatever names one. Raises TypeError."""
+        wanted, array = element_type(dtype), np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{value!r} is neither a value of the builder nor a number")
+        if wanted.is_integer and not np.array_equal(array, np.trunc(array)):
+            raise TypeError(f"{value!r} is no {wanted}: cast the other operand, or round the number")
+        return super().scalar(value, wanted)
+
+    def full(self, shape: Sequence[Dim], value: Number, dtype: object) -> Value:
+        """As for any builder; the element type is whatever names one."""
+        return super().full(shape, value, element_type(dtype))
+
+    def iota(self, shape: Sequence[Dim], axis: int, dtype: object) -> Value:
+        """As for any builder; the element type is whatever names one."""
+        return super().iota(shape, axis, element_type(dtype))
+
+    def cast(self, x: Value, dtype: object, saturate: bool = True, round_mode: str = "nearest") -> Value:
+        """As for any builder; the element type is whatever names one."""
+        return super().cast(x, element_type(dtype), saturate, round_mode)
 
     def slice_axis(self, x: Value, axis: int, start: Dim, size: Dim, step: int = 1) -> Value:
         """`size` elements along one axis; ModelError, or an InputError of the call, where not all exist."""
@@ -41,3 +85,24 @@ class CheckedBuilder(Builder):
         if at_least(right, left + 1):
             self.fail("slice-range", message)
         self.guard(left, right, "at_least", message)
+
+    def _operands(self, *operands: Operand) -> tuple[Value, ...]:
+        if not any(isinstance(operand, Value) for operand in operands):
+            raise TypeError(f"of {', '.join(map(repr, operands))} none is a value of the builder: make one by scalar")
+        return super()._operands(*operands)
+
+    def _result_types(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        attributes: Attributes,
+        blocks: Sequence[Block],
+        declared: Sequence[Type] | None,
+    ) -> tuple[Type, ...]:
+        called, takes = _TAKEN.get(name, _ANY)
+        types = [str(operand.type) for operand in operands]
+        if not all(takes(operand.dtype) for operand in operands):
+            self.fail("type-mismatch", f"{name} takes {called}: cast what it is given", types)
+        if name == "dot" and operands[0].dtype != operands[1].dtype:
+            self.fail("type-mismatch", "a product takes operands of one element type: cast one of them", types)
+        return super()._result_types(name, operands, attributes, blocks, declared)

@@ -4,18 +4,17 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.case_split import CasesNeeded
 from onnxc.compiler.frontend.custom.checked_builder import CheckedBuilder
+from onnxc.compiler.frontend.custom.element_types import element_type
 from onnxc.compiler.frontend.custom.face import ResultType, TypeRule
 from onnxc.compiler.frontend.custom.operators import Access, Built, CustomOperator, HostFunction, NativeBody
 from onnxc.compiler.frontend.operator import Lowering, Node, NodeResults, NotYetSupported
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim, Size
-from onnxc.compiler.ir.dtypes import DTYPES, DType, dtype_of
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attribute, Attributes, Value
 from onnxc.compiler.ir.primitives.native import ATTRIBUTE, host_attributes, triton_parameters
 from onnxc.compiler.ir.types import TensorType, type_symbols
@@ -179,20 +178,10 @@ def _wanted_type(given: ResultType, index: int, node: Node) -> tuple[DType, tupl
             f"its rule of types gave {list(sizes)} for output {index}, which has sizes that no input of the node has"
         )
         raise _failed("custom-operator-result", message, node)
-    return _element_type(given[0], index, node), sizes
-
-
-def _element_type(given: object, index: int, node: Node) -> DType:
-    """An element type, by whatever names one."""
-    if isinstance(given, DType):
-        return given
-    if isinstance(given, str) and given in DTYPES:
-        return DTYPES[given]
     try:
-        return dtype_of(np.dtype(given))  # type: ignore[call-overload]
-    except (TypeError, KeyError) as problem:
-        known = ", ".join(DTYPES)
-        message = f"its rule of types gave {given!r} as the element type of output {index}, known are {known}"
+        return element_type(given[0]), sizes
+    except TypeError as problem:
+        message = f"its rule of types gave {given[0]!r} as the element type of output {index}: {problem}"
         raise _failed("custom-operator-result", message, node) from problem
 
 
