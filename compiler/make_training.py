@@ -1,7 +1,6 @@
 """Training information for a model that has none, of a loss and an optimizer by their names."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
 from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
@@ -14,7 +13,7 @@ from onnxc.compiler.frontend.training.making.initial_values import SPREADS
 from onnxc.compiler.frontend.training.making.losses import LOSSES
 from onnxc.compiler.frontend.training.making.make_information import TrainingChoices, add_training_information
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS
-from onnxc.compiler.option_types import expect_mapping, expect_names
+from onnxc.compiler.option_types import expect_finite, expect_mapping, expect_names
 from onnxc.compiler.options import ModelSource
 from onnxc.compiler.typed_model import typed_model
 from onnxc.runtime.errors import InputError
@@ -40,13 +39,12 @@ def make_training(
     _expect_known("optimizer", optimizer, OPTIMIZERS)
     if initialization is not None:
         _expect_known("initialization", initialization, SPREADS)
-    if learning_rate is not None and not (isinstance(learning_rate, int | float) and isfinite(learning_rate)):
-        raise InputError(f"learning_rate is {learning_rate!r}, expected a finite number", code="option-type")
+    rate = None if learning_rate is None else expect_finite("learning_rate", learning_rate)
     if output is not None and not isinstance(output, str):
         raise InputError(f"output is {output!r}, expected the name of a value", code="option-type")
     names = None if trainable is None else expect_names("trainable", trainable)
     attributes = _settings(optimizer, settings)
-    choices = TrainingChoices(loss, optimizer, output, names, learning_rate, attributes, initialization)
+    choices = TrainingChoices(loss, optimizer, output, names, rate, attributes, initialization)
     loaded, checked = check_or_repair(read_model(source))
     if loaded.outline.training_info:
         raise InputError("the model has training information already", code="has-training-information")
@@ -71,7 +69,5 @@ def _settings(optimizer: str, settings: Mapping[str, float | str] | None) -> dic
         if name not in known:
             message = f"{optimizer} has no setting {name!r}, it has {', '.join(known) or 'none'}"
             raise InputError(message, code="unknown-training-choice")
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise InputError(f"settings[{name!r}] is {value!r}, expected a number or a text", code="option-type")
-        chosen[name] = float(value) if isinstance(value, int) else value
+        chosen[name] = value if isinstance(value, str) else expect_finite(f"settings[{name!r}]", value)
     return chosen

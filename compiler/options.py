@@ -16,7 +16,7 @@ from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.read import SupportsSerialize
 from onnxc.compiler.ir.dtypes import BF16, DTYPES, F16, F32, F64, DType, dtype_of
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
-from onnxc.compiler.option_types import expect_integer, expect_mapping, expect_text
+from onnxc.compiler.option_types import expect_integer, expect_mapping, expect_shape, expect_text
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.devices.device_choice import expect_kind, parse_devices
@@ -101,7 +101,10 @@ def make_options(
     each = dtypes if isinstance(dtypes, Mapping) else {}
     inputs = InputOptions(
         {str(name): _range(name, value) for name, value in expect_mapping("dims", dims).items()},
-        {str(name): _shape(name, value) for name, value in expect_mapping("shapes", shapes).items()},
+        {
+            str(name): expect_shape(f"shapes[{name!r}]", value)
+            for name, value in expect_mapping("shapes", shapes).items()
+        },
         {str(name): _dtype(f"dtypes[{name!r}]", value) for name, value in each.items()},
         _flag("freeze_params", freeze_params),
         _flag("strict", strict),
@@ -262,17 +265,6 @@ def _choices(name: str, value: object, dims: Mapping[str, DimRange]) -> tuple[in
     if min(sizes) < low or max(sizes) > most:
         raise InputError(f"{what} is {value!r}, expected sizes from {low} to {most}", code="specialize-range")
     return sizes
-
-
-def _shape(name: str, value: object) -> tuple[int | str | None, ...]:
-    """Sizes, names of symbols, and None for what the model declares."""
-    what = f"shapes[{name!r}]"
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        raise InputError(f"{what} is {value!r}, expected a sequence of sizes", code="option-type")
-    shape = tuple(size if size is None or isinstance(size, str) else expect_integer(what, size) for size in value)
-    if any(isinstance(size, int) and size < 0 for size in shape):
-        raise InputError(f"{what} is {value!r}, and a size is at least 0", code="shape-range")
-    return shape
 
 
 def _float_type(value: object) -> DType:

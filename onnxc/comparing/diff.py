@@ -11,6 +11,7 @@ from onnxc.command_line.shared import expect_known_names
 from onnxc.comparing.compare import compare_sides
 from onnxc.comparing.comparison import Comparison
 from onnxc.comparing.sides import Side, parse_side
+from onnxc.compiler.option_types import expect_integer, expect_mapping, expect_path, expect_shape
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.values import import_value
 
@@ -27,9 +28,22 @@ def diff(
     inner: bool = True,
 ) -> Comparison:
     """What differs between the sides; `onnxc.diff` says the rest."""
-    sides = parse_sides(os.fspath(a), os.fspath(b))
-    declared = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    return compare_sides(*sides, drawn_feed(sides[0], inputs or {}, declared, dims or {}, seed), inner=inner)
+    sides = parse_sides(expect_path("a", a), expect_path("b", b))
+    given = expect_mapping("inputs", inputs)
+    declared = {name: _drawn_shape(name, shape) for name, shape in expect_mapping("shapes", shapes).items()}
+    sizes = {name: expect_integer(f"dims[{name!r}]", size) for name, size in expect_mapping("dims", dims).items()}
+    feed = drawn_feed(sides[0], given, declared, sizes, expect_integer("seed", seed))
+    return compare_sides(*sides, feed, inner=inner)
+
+
+def _drawn_shape(name: str, value: object) -> tuple[int | str, ...]:
+    """The sizes of an input that is drawn, or names of symbols. Raises InputError."""
+    option = f"shapes[{name!r}]"
+    shape = expect_shape(option, value)
+    sizes = tuple(size for size in shape if size is not None)
+    if len(sizes) < len(shape):
+        raise InputError(f"{option} is {value!r}, expected sizes or names of symbols", code="option-type")
+    return sizes
 
 
 def parse_sides(a: str, b: str) -> tuple[Side, Side]:

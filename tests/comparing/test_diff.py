@@ -54,6 +54,28 @@ def test_every_engine_agrees_in_every_value(model: Path, engine: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("sides", "options", "message"),
+    [
+        ((None, "@cpu"), {}, "a is None, expected a path"),
+        (("@cpu", b"m.onnx"), {}, "b is b'm.onnx', expected a path"),
+        (("", "@cpu"), {"inputs": [1]}, "inputs is"),
+        (("", "@cpu"), {"dims": 3}, "dims is 3"),
+        (("", "@cpu"), {"dims": {"N": 1.5}}, "expected an integer"),
+        (("", "@cpu"), {"shapes": {"x": 3}}, "expected a sequence of sizes"),
+        (("", "@cpu"), {"shapes": {"x": [None, 3]}}, "expected sizes or names"),
+        (("", "@cpu"), {"seed": "a"}, "seed is 'a', expected an integer"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(
+    model: Path, sides: tuple[object, object], options: dict[str, object], message: str
+) -> None:
+    a, b = sides
+    with pytest.raises(onnxc.InputError, match=message) as caught:
+        onnxc.diff(a if a is None or a else model, b, **options)  # type: ignore[arg-type]
+    assert caught.value.code == "option-type"
+
+
 def test_the_first_value_that_differs_is_named_with_its_node(model: Path, other: Path) -> None:
     x = np.ones((1, 3), np.float32)
     found = onnxc.diff(model, f"{other}@onnxruntime", {"x": x})
