@@ -10,6 +10,7 @@ from onnxc.compiler.frontend.external.save import save_model
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.training.programs import Variable
 from onnxc.compiler.frontend.training.write_variables import with_values
+from onnxc.compiler.option_types import expect_integer
 from onnxc.runtime.arrays import describe, import_array, plain_mapping
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.files.plain_files import AnyPath
@@ -137,17 +138,18 @@ class Trainer:
         return outputs
 
     def _algorithm(self, ordinal: int) -> StateProgram:
-        count = len(self._algorithms)
-        if isinstance(ordinal, bool) or not isinstance(ordinal, int) or not 0 <= ordinal < count:
-            message = f"algorithm is {ordinal!r}, expected None or an ordinal below {count}"
+        count, index = len(self._algorithms), expect_integer("algorithm", ordinal)
+        if not 0 <= index < count:
+            message = f"algorithm is {index}, expected None or an ordinal below {count}"
             raise InputError(message, code="unknown-algorithm")
-        return self._algorithms[ordinal]
+        return self._algorithms[index]
 
 
 def _seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
-        raise InputError(f"seed is {seed!r}, expected an integer from 0 to 2^63 - 1", code="seed-range")
-    return seed
+    value = expect_integer("seed", seed)
+    if not 0 <= value < 1 << 63:
+        raise InputError(f"seed is {value}, expected an integer from 0 to 2^63 - 1", code="seed-range")
+    return value
 
 
 def _checked(inputs: object, who: str, infos: Sequence[TensorInfo]) -> Mapping[str, object]:

@@ -107,6 +107,7 @@ def test_a_node_of_an_unknown_domain_is_legal() -> None:
     [
         (RELU, {"ir_version": "x"}, "option-type"),
         (RELU, {"ir_version": 1 << 70}, "option-type"),
+        (RELU, {"ir_version": True}, "option-type"),
         (RELU, {"opset": 2.5}, "option-type"),
         (RELU, {"opset_imports": [("", 21)]}, "option-type"),
         (RELU, {"opset_imports": {3: 21}}, "option-type"),
@@ -118,6 +119,11 @@ def test_versions_that_cannot_be_are_refused(part: object, versions: Mapping[str
     with pytest.raises(InputError) as caught:
         codes(part, **versions)
     assert caught.value.code == code
+
+
+def test_versions_may_be_integers_of_numpy() -> None:
+    assert codes(RELU, ir_version=np.int64(10), opset=np.uint8(21)) == []
+    assert codes(RELU, opset_imports={"": np.int32(21)}) == []
 
 
 def test_messages_of_other_kinds_are_no_models() -> None:

@@ -114,6 +114,18 @@ def test_algorithms_run_in_order_on_what_those_before_have_changed() -> None:
     assert caught.value.code == "unknown-algorithm"
 
 
+def test_ordinals_and_seeds_may_be_integers_of_numpy() -> None:
+    made = trainer(SCALED, {"algorithm": "a () => (float[1] u) { u = Add (w, w) }", "updates": {"w": "u"}})
+    made.initialize(np.uint32(7))
+    made.step({"x": floats(0)}, algorithm=np.int64(0))
+    assert made.state()["w"].tolist() == [4]
+    assert made.state()["onnxc:random_state"][0] == 7
+    for call in (lambda: made.initialize(True), lambda: made.step({"x": floats(0)}, algorithm="0")):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="expected an integer") as caught:
+            call()
+        assert caught.value.code == "option-type"
+
+
 def test_initializers_of_two_algorithms_may_have_one_name() -> None:
     count = {"algorithm": "a () => (float[1] u) <float[1] n = {0}> { u = Add (n, b) }", "updates": {"n": "u"}}
     made = trainer(SCALED, count, count)

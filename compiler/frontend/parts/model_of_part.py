@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
+import numpy as np
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from onnxc.compiler.diagnostics import Diagnostic, error, model_error
@@ -51,7 +52,7 @@ def is_part(source: object) -> TypeGuard[SupportsSerialize]:
 
 def model_of_part(source: SupportsSerialize, versions: PartVersions) -> ModelProto:
     """A model of this part alone. Raises ModelError for a broken message, InputError for versions that cannot be."""
-    _expect_integers(versions)
+    versions = _as_integers(versions)
     kind, put = _PARTS[type(source).__name__]
     part = _own_message(source, kind)
     model = ModelProto(ir_version=newest_ir_version() if versions.ir_version is None else versions.ir_version)
@@ -64,14 +65,19 @@ def model_of_part(source: SupportsSerialize, versions: PartVersions) -> ModelPro
     return model
 
 
-def _expect_integers(versions: PartVersions) -> None:
+def _as_integers(versions: PartVersions) -> PartVersions:
     imports = {} if versions.opset_imports is None else versions.opset_imports
-    asked = versions.opset, versions.ir_version
     if not isinstance(imports, Mapping) or not all(isinstance(domain, str) for domain in imports):
         raise InputError(f"opset_imports maps domains to versions; this is {imports!r}", code="option-type")
-    for version in (*imports.values(), *(each for each in asked if each is not None)):
-        if not isinstance(version, int) or not -1 << 31 <= version < 1 << 31:
-            raise InputError(f"a version is an integer of 32 bits; this is {version!r}", code="option-type")
+    integers = {domain: _version(version) for domain, version in imports.items()}
+    opset, ir_version = (None if each is None else _version(each) for each in (versions.opset, versions.ir_version))
+    return PartVersions(opset, None if versions.opset_imports is None else integers, ir_version)
+
+
+def _version(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not -1 << 31 <= given < 1 << 31:
+        raise InputError(f"a version is an integer of 32 bits; this is {given!r}", code="option-type")
+    return int(given)
 
 
 def _entries(imports: Mapping[str, int]) -> Iterable[OperatorSetIdProto]:
