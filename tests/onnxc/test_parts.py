@@ -335,6 +335,22 @@ def test_one_output_may_be_several_inputs() -> None:
             onnxc.merge(first, second, links)
 
 
+def test_a_linked_input_that_is_an_output_too_stays_one_by_its_name() -> None:
+    header = '<ir_version: 10, opset_import: ["": 21]>'
+    first = model_from_text(header + "f (float[2] x) => (float[2] y) { y = Neg (x) }")
+    second = model_from_text(
+        header + "s (float[2] a, float[2] b) => (float[2] z, float[2] b, float[2] a) { z = Add (a, b) }"
+    )
+    merged = checked(onnxc.merge(first, second, {"y": ["a", "b"]}))
+    assert names(merged.graph.output) == ["z", "b", "a"]
+    got = run(merged, x=np.array([1, -2], np.float32))
+    assert {name: value.tolist() for name, value in got.items()} == {"z": [-2, 4], "b": [-1, 2], "a": [-1, 2]}
+    taken = model_from_text(header + "f (float[2] a) => (float[2] y) { y = Neg (a) }")
+    with pytest.raises(InputError, match="give one a prefix") as caught:
+        onnxc.merge(taken, second, {"y": ["a", "b"]})
+    assert caught.value.code == "name-taken"
+
+
 def scaled(path: Path, factor: float, source: str, result: str) -> Path:
     """A file of a model that multiplies by a weight, which is in the file "weights" beside it."""
     header = '<ir_version: 10, opset_import: ["" : 21]>'

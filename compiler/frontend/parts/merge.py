@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from onnxc.compiler.frontend.checks.findings import listed
 from onnxc.compiler.frontend.functions import ModelFunction, all_names, imported_opsets
 from onnxc.compiler.frontend.parts.rename import rename_values
-from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, OperatorSetIdProto
+from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from onnxc.runtime.errors import InputError, UnsupportedError
 
 __all__ = ["Links", "merge_models"]
@@ -18,7 +18,8 @@ Links = Mapping[str, str | Sequence[str]]
 def merge_models(first: ModelProto, second: ModelProto, links: Links) -> ModelProto:
     """The model that computes the first, then the second.
 
-    Both must be in the same versions of the operator sets that both use. Outputs that are linked are none any more.
+    Both must be in the same versions of the operator sets that both use. Outputs that are linked are none any more,
+    but for inputs of the second that are outputs of it too: those stay, of an Identity of what they are linked to.
     Raises InputError for what is no output or input, and for names that both have; UnsupportedError for versions.
     """
     sources = {there: here for here, side in links.items() for there in ([side] if isinstance(side, str) else side)}
@@ -27,8 +28,7 @@ def merge_models(first: ModelProto, second: ModelProto, links: Links) -> ModelPr
     shared = (set(all_names(first.graph)) & set(all_names(second.graph))) - {*sources, ""}
     if shared:
         raise InputError(f"both models have {listed(sorted(shared))}: give one a prefix", code="name-taken")
-    renames = {there: here for there, here in sources.items() if here != there}
-    renamed = rename_values(second, renames, may_join=True)
+    renamed = _linked(second, {there: here for there, here in sources.items() if here != there}, first.graph)
     merged = ModelProto()
     merged.CopyFrom(first)
     merged.ir_version = max(first.ir_version, second.ir_version)
@@ -62,6 +62,19 @@ def _expect_one_version(first: ModelProto, second: ModelProto) -> None:
             name = domain or "ai.onnx"
             message = f"the models are in opsets {ours[domain]} and {theirs[domain]} of {name}"
             raise UnsupportedError(message, code="opset-conflict")
+
+
+def _linked(second: ModelProto, renames: Mapping[str, str], first: GraphProto) -> ModelProto:
+    """The second model with linked inputs by the names of outputs of the first; its own outputs keep their names."""
+    passed = [(info.name, index) for index, info in enumerate(second.graph.output) if info.name in renames]
+    clashes = sorted({name for name, _ in passed} & set(all_names(first)))
+    if clashes:
+        raise InputError(f"both models have {listed(clashes)}: give one a prefix", code="name-taken")
+    renamed = rename_values(second, renames, may_join=True)
+    for name, index in passed:
+        renamed.graph.output[index].name = name
+        renamed.graph.node.append(NodeProto(op_type="Identity", input=[renames[name]], output=[name]))
+    return renamed
 
 
 def _join_graphs(graph: GraphProto, other: GraphProto, links: Links) -> None:
