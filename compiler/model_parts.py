@@ -7,6 +7,8 @@ from onnxc.compiler.checked_model import check_or_repair
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.checks.findings import listed
 from onnxc.compiler.frontend.external.all_tensors import all_tensors
+from onnxc.compiler.frontend.external.data_files import ExternalFiles
+from onnxc.compiler.frontend.external.keep_bytes import keep_bytes
 from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.parts.extract import extract_part, split_model
@@ -48,7 +50,9 @@ def rename_source(source: ModelSource, names: Mapping[str, str], prefix: str, no
     loaded, _ = _read(source)
     renamed = with_prefix(loaded.proto, prefix) if prefix else loaded.proto
     renamed = with_node_prefix(renamed, node_prefix) if node_prefix else renamed
-    return _checked(rename_values(renamed, names), loaded)
+    renamed = rename_values(renamed, names)
+    keep_bytes(renamed, loaded.proto, ExternalFiles(loaded.folder, allow_links=loaded.allow_links))
+    return _checked(renamed, loaded)
 
 
 def repair_source(source: ModelSource) -> ModelProto:

@@ -275,6 +275,16 @@ def test_tensors_of_a_safetensors_file_are_found_by_their_names(tmp_path: Path) 
     expect_same(tmp_path / "whole.onnx")
 
 
+@pytest.mark.parametrize("given", [{"names": {"large": "weight"}}, {"prefix": "b/"}, {"names": {"x": "input"}}])
+def test_renamed_tensors_of_a_safetensors_file_are_found_by_their_bytes(
+    given: dict[str, dict[str, str] | str], tmp_path: Path
+) -> None:
+    safetensors_file(tmp_path / "w.safetensors", {"typed": ("F32", 2 * LARGE), "large": ("F32", LARGE)})
+    renamed = onnxc.rename(model_beside(tmp_path), **given)  # type: ignore[arg-type]
+    (tmp_path / "renamed.onnx").write_bytes(renamed.SerializeToString())
+    np.testing.assert_array_equal(onnxc.compile(tmp_path / "renamed.onnx", "interpreter")(X), EXPECTED)
+
+
 def test_an_offset_into_a_safetensors_file_is_one_of_bytes(tmp_path: Path) -> None:
     safetensors_file(tmp_path / "w.safetensors", {"other": ("F32", LARGE)})
     begin = (tmp_path / "w.safetensors").stat().st_size - LARGE.nbytes

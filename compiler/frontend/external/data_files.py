@@ -51,8 +51,8 @@ class ExternalFiles:
             )
         data, _ = self._map(location)
         self._check_digest(entries, location, data)
-        if location.suffix == ".safetensors" and "offset" not in entries:
-            return self._stored(location, data, wanted)
+        if is_stored_by_name(entries):
+            return self._stored_bytes(location, data, wanted)
         if offset + length > len(data):
             raise TensorError(
                 "external-data-range",
@@ -68,17 +68,26 @@ class ExternalFiles:
         location = _location(entries)
         return location, *self._map(location)
 
-    def _stored(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
-        """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
+    def stored(self, entries: Mapping[str, str], name: str) -> StoredTensor:
+        """Where the tensor of that name is in the safetensors file that the external_data entries of a tensor name."""
+        location = _location(entries)
+        return self._stored(location, self._map(location)[0], name)
+
+    def _stored(self, location: PurePosixPath, data: memoryview, name: str) -> StoredTensor:
         if location not in self._headers:
             try:
                 self._headers[location] = read_header(data)
             except SafetensorsError as problem:
                 message = f'"{location}" is no safetensors file: {problem}'
                 raise TensorError("safetensors-header", message) from problem
-        stored = self._headers[location].get(wanted.name)
+        stored = self._headers[location].get(name)
         if stored is None:
-            raise TensorError("safetensors-tensor", f'"{location}" has no tensor "{wanted.name}"')
+            raise TensorError("safetensors-tensor", f'"{location}" has no tensor "{name}"')
+        return stored
+
+    def _stored_bytes(self, location: PurePosixPath, data: memoryview, wanted: WantedTensor) -> memoryview:
+        """The bytes of the tensor of that name in a safetensors file, whose bytes are `data`."""
+        stored = self._stored(location, data, wanted.name)
         if (stored.dtype, stored.shape) != (wanted.dtype, wanted.shape):
             there, here = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (stored, wanted))
             raise TensorError("safetensors-tensor", f'it is {here}, and "{wanted.name}" in "{location}" is {there}')
@@ -107,6 +116,11 @@ class ExternalFiles:
                 )
             self._mapped[location] = _map_beneath(self.folder, location, allow_links=self.allow_links)
         return self._mapped[location]
+
+
+def is_stored_by_name(entries: Mapping[str, str]) -> bool:
+    """Whether external_data entries name a safetensors file, and not by bytes which tensor of it is meant."""
+    return _location(entries).suffix == ".safetensors" and "offset" not in entries
 
 
 def _location(entries: Mapping[str, str]) -> PurePosixPath:
