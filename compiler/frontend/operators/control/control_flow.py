@@ -102,8 +102,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
             elements.append(nested.gather(value, at, axis))
         expect_declared_shapes(body, (*carried, *elements), node)
         results = node.lower_subgraph(body, (*carried, *elements), nested, (iteration,))
-        _expect_kept_shapes(carried, results, node)
-        return nested.constant(np.array(True)), *results
+        return nested.constant(np.array(True)), *with_kept_shapes(carried, results, node, nested)
 
     results = while_loop(node, ir, ir.size(length), ir.constant(np.array(True)), initial, build)
     stacked = results[len(initial) :]
@@ -134,12 +133,26 @@ def expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> N
             node.fail("subgraph-input-type", message, rule=f"ONNX {node.operator}, attribute body")
 
 
-def _expect_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node) -> None:
-    """ModelError where a state certainly changes its shape from one iteration to the next."""
-    for ordinal, (old, new) in enumerate(zip(before, after, strict=False)):
-        if _have_other_shapes(old.type, new.type) and old.dtype == new.dtype:
-            message = f"state {ordinal} is {old.type} before an iteration and {new.type} after"
-            node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
+def with_kept_shapes(before: Sequence[Value], after: Sequence[Value], node: Node, ir: Builder) -> tuple[Value, ...]:
+    """What the body of a Scan gives, its states in the shapes that they had, as the standard requires.
+
+    Raises ModelError where one certainly has another; where only the call tells, it raises InputError.
+    """
+    kept = [_with_kept_shape(ordinal, *pair, node, ir) for ordinal, pair in enumerate(zip(before, after, strict=False))]
+    return *kept, *after[len(before) :]
+
+
+def _with_kept_shape(ordinal: int, old: Value, new: Value, node: Node, ir: Builder) -> Value:
+    if not isinstance(old.type, TensorType) or not isinstance(new.type, TensorType) or old.dtype != new.dtype:
+        return new
+    message = f"state {ordinal} is {old.type} before an iteration and {new.type} after"
+    if _have_other_shapes(old.type, new.type):
+        node.fail("carried-shape", message, rule=f"ONNX {node.operator}, attribute body")
+    if old.type.shape is None or new.type.shape is None:
+        return new
+    for size, wanted in zip(new.shape, old.shape, strict=True):
+        ir.require_equal(size, wanted, message, "carried-shape")
+    return ir.with_shape(new, old.shape)
 
 
 def _have_other_shapes(left: Type, right: Type) -> bool:

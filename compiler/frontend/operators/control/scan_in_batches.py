@@ -7,7 +7,7 @@ import numpy as np
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, zero
-from onnxc.compiler.frontend.operators.control.control_flow import expect_declared_shapes
+from onnxc.compiler.frontend.operators.control.control_flow import expect_declared_shapes, with_kept_shapes
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
@@ -83,6 +83,7 @@ def _scan_one(batch: _Batch, index: Value, node: Node, ir: Builder) -> tuple[Val
         elements = [nested.gather(value, at, 0) for value, at in zip(scanned, steps, strict=True)]
         expect_declared_shapes(node.graph("body"), (*carried, *elements), node)
         results = node.lower_subgraph(node.graph("body"), (*carried, *elements), nested, (index, step))
+        results = with_kept_shapes(carried, results, node, nested)
         if own is not None:
             runs = nested.less(step, own)
             after = [nested.select(runs, new, old) for new, old in zip(results, carried, strict=False)]
