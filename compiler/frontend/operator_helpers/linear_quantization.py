@@ -60,14 +60,20 @@ def expect_same_shape(scale: Value, zero_point: Value | None, node: Node, ir: Bu
 
 
 def quantize(scaled: Value, zero_point: Value | None, dtype: DType, ir: Builder, *, saturate: bool = True) -> Value:
-    """What `scaled`, already divided by its scale, is as `dtype`: integers round to even, and clamp after the shift."""
+    """What `scaled`, already divided by its scale, is as `dtype`: integers round to even, and clamp after the shift.
+
+    NaN is the least integer: the standard says nothing of it, onnx's reference and ONNX Runtime agree on that.
+    """
     wide = ir.cast(scaled, F64 if scaled.dtype == F64 else F32)
     rounded = ir.round(wide) if dtype.is_integer else wide
     if zero_point is not None and not is_zero(zero_point, ir):
         rounded = ir.add(rounded, ir.cast(zero_point, wide.dtype))
     if not dtype.is_integer:
         return ir.cast(rounded, dtype, saturate=saturate)
-    return ir.cast(ir.clamp(rounded, *integer_bounds(dtype)), dtype)
+    low, high = integer_bounds(dtype)
+    # A cast makes 0 of NaN, which is the least where there is no sign.
+    above = ir.select(ir.less(low, rounded), rounded, low) if low else ir.max(rounded, low)
+    return ir.cast(ir.min(above, high), dtype)
 
 
 def dynamically_quantized(x: Value, ir: Builder) -> tuple[Value, Value, Value]:

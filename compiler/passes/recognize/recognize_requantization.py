@@ -63,15 +63,27 @@ def _quantization(op: Op) -> _Quantization | None:
         return None
     least, most = BOUNDS[op.dtype()]
     below = _by_splat(op.operands[0], "min")
-    above = None if below is None or below[1] != most else _by_splat(below[0], "max")
-    if above is None or above[1] != least:
+    above = None if below is None or below[1] != most else _above(below[0], least)
+    if above is None:
         return None
-    shifted, zero = _by_splat(above[0], "add") or (above[0], 0.0)
+    shifted, zero = _by_splat(above, "add") or (above, 0.0)
     rounded = made_by(shifted, "round")
     quotient = None if rounded is None else _by_splat(rounded.operands[0], "div")
     if quotient is None or not np.finfo(np.float32).tiny <= quotient[1] <= np.finfo(np.float32).max / 256:
         return None
     return _Quantization(*quotient, zero)
+
+
+def _above(value: Value, least: int) -> Value | None:
+    """x of max(x, least), or of select(least < x, x, least), which makes the least of NaN; None for anything else."""
+    maximum, chosen = _by_splat(value, "max"), made_by(value, "select")
+    if chosen is None:
+        return maximum[0] if maximum is not None and maximum[1] == least else None
+    condition, x, low = chosen.operands
+    compared = made_by(condition, "less")
+    if compared is None or compared.operands[1] != x:
+        return None
+    return x if splat_of(compared.operands[0]) == least == splat_of(low) else None
 
 
 def _by_splat(value: Value, name: str) -> tuple[Value, float] | None:

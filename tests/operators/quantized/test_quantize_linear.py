@@ -33,8 +33,16 @@ def quantized(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
 def test_one_scale_for_all(opset: int, zero: np.generic, way: str) -> None:
     operands = {"x": ODD, "scale": f32(0.5), "zero": np.asarray(zero)}
     expected = quantized(ODD, f32(0.5), np.asarray(zero))
-    expected[1, 4] = 0
+    expected[1, 4] = np.iinfo(zero.dtype).min
     assert_same(*run_operator("QuantizeLinear", operands, opset=opset, way=way), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, ml_dtypes.uint4, ml_dtypes.int4])
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+def test_nan_is_the_least_integer(dtype: type[np.generic], way: str) -> None:
+    operands = {"x": f32([np.nan] * 19), "scale": f32(0.5), "zero": np.array(3, dtype)}
+    (got,) = run_operator("QuantizeLinear", operands, opset=21, way=way)
+    assert_same(got, np.full(19, int(ml_dtypes.iinfo(dtype).min), dtype))
 
 
 def test_the_default_zero_point_is_an_unsigned_zero() -> None:

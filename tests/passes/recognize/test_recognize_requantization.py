@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from onnxc.compiler.frontend.operator_helpers.linear_quantization import quantize
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I8, U8, DType
 from onnxc.compiler.ir.module import Value, walk
@@ -14,7 +15,7 @@ from onnxc.compiler.passes.recognize.recognize_requantization import recognize_r
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
 from tests.passes.golden import N, assert_same_meaning, built
 
-BOUNDS = {I8: (-128, 127), U8: (0, 255)}
+DTYPES = (I8, U8)
 
 
 def dequantized(b: Builder, x: Value, zero: int, scale: float) -> Value:
@@ -22,7 +23,7 @@ def dequantized(b: Builder, x: Value, zero: int, scale: float) -> Value:
 
 
 def quantized(b: Builder, x: Value, zero: int, scale: float, dtype: DType) -> Value:
-    return b.cast(b.clamp(b.add(b.round(b.div(x, scale)), zero), *BOUNDS[dtype]), dtype)
+    return quantize(b.div(x, scale), b.scalar(zero, dtype), dtype, b)
 
 
 def _maximum(b: Builder, x: Value) -> Value:
@@ -39,7 +40,7 @@ BETWEEN: dict[str, Callable[[Builder, Value], Value]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", BOUNDS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("zero", [0, 7])
 @pytest.mark.parametrize("scale", [0.1, 3e-30, 1.7e30])
 @pytest.mark.parametrize("between", BETWEEN)
@@ -66,3 +67,12 @@ def test_other_bytes_are_made_of_others(
 
     after = recognize_requantization(canonicalize(built([TensorType(dtypes[0], (N, 4))], make)))
     assert "div" in [op.name for op in walk(after.main.body)]
+
+
+@pytest.mark.parametrize("least", [-128, -127])
+def test_numbers_bounded_as_bytes_are_by_a_clip_are_bytes_too(least: int) -> None:
+    def make(b: Builder, x: Value) -> Value:
+        return b.cast(b.clamp(b.add(b.round(b.div(dequantized(b, x, 7, 0.1), 0.1)), 7), least, 127), I8)
+
+    after = recognize_requantization(canonicalize(built([TensorType(I8, (N, 4, 4))], make)))
+    assert ("round" in {op.name for op in walk(after.main.body)}) == (least == -127)

@@ -20,7 +20,8 @@ PER_AXIS_SINCE = 13
 def quantize_linear(node: Node, ir: Builder) -> Value:
     """x: T1[...], y_scale: T2, y_zero_point: T3, of one element, per axis or blocked  ->  T3[...]
 
-    The division is in the type `precision`, or in that of the scale.
+    The division is in the type `precision`, or in that of the scale. NaN becomes the least integer of the type, as in
+    onnx's reference and ONNX Runtime; the text says nothing of it.
     Source: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
     """
     x, scale = node.inputs("x", "y_scale")
