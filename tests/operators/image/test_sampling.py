@@ -73,6 +73,25 @@ def test_a_coordinate_that_is_no_number_is_minus_1(way: str, mode: str, padding:
     assert_close(got, by_ort("GridSample", inputs, opset=20, **attributes), terms=16)
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_an_infinite_coordinate_is_far_outside(mode: str, padding: str, align_corners: int, way: str) -> None:
+    x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    far = np.float32([[[[1e9, 0.1], [-1e9, 0.1], [0.1, 1e9], [1e9, -1e9]]]])
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align_corners}
+    for grid in (np.where(abs(far) > 1, far * np.inf, far), np.where(abs(far) > 1, far * 3e29, far)):
+        (got,) = run_operator("GridSample", {"x": x, "grid": grid}, opset=20, way=way, **attributes)
+        (expected,) = run_operator("GridSample", {"x": x, "grid": far}, opset=20, way=way, **attributes)
+        if padding == "reflection":
+            assert np.isfinite(got).all()
+        else:
+            assert_same(got, expected)
+        if padding == "zeros":
+            assert not got.any()
+
+
 @pytest.mark.parametrize("way", SYMBOLIC)
 def test_grid_sample_of_no_positions(way: str) -> None:
     inputs = {"X": random(1, 2, 3, 3), "grid": np.zeros((1, 0, 4, 2), np.float32)}

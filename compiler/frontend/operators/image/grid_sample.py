@@ -19,6 +19,9 @@ MODES = {"linear": "linear", "nearest": "nearest", "cubic": "cubic"}
 OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 CUBIC_COEFFICIENT = -0.75
 
+FARTHEST = 2.0**100
+"""Beyond every tensor, whatever its sizes: times any of them it is finite in f32."""
+
 
 @record
 class _Tap:
@@ -33,7 +36,8 @@ class _Tap:
 def grid_sample(node: Node, ir: Builder) -> Value:
     """X: T1[N, C, *S], grid: T2[N, *O, r], r = the number of S  ->  T1[N, C, *O]; the last axis counts x, y, ...
 
-    A coordinate that is NaN is -1, as PyTorch documents its grid_sample and as ONNX Runtime computes.
+    A coordinate that is NaN is -1, as PyTorch documents its grid_sample and as ONNX Runtime computes. An infinite one
+    is far outside, where the padding mode says what there is; ONNX Runtime takes it for -1.
     Source: https://onnx.ai/onnx/operators/onnx__GridSample.html
     """
     x, grid = node.inputs("X", "grid")
@@ -52,7 +56,7 @@ def grid_sample(node: Node, ir: Builder) -> Value:
         node.fail("interpolated-text", message, rule="ONNX GridSample, mode")
     dtype = F64 if {F64, C128} & {x.dtype, grid.dtype} else F32
     grid = ir.cast(grid, dtype)
-    grid = ir.select(ir.is_nan(grid), -1.0, grid)
+    grid = ir.clamp(ir.select(ir.is_nan(grid), -1.0, grid), -FARTHEST, FARTHEST)
     taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
     data = ir.transpose(x, (0, *range(2, x.rank), 1))
     data = data if mode == "nearest" or x.dtype.is_complex else ir.cast(data, dtype)
