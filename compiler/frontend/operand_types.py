@@ -10,7 +10,7 @@ from onnxc.compiler.diagnostics import Diagnostic, error
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.schemas import Formal
-from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dims import lower_bound, upper_bound
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from onnxc.compiler.limits import limits_in_force
@@ -93,11 +93,11 @@ def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diag
                 error("too-many-axes", message, node.location, (), f"ONNX {node.operator}, limit tensor_rank")
             )
             continue
-        if any(at_least(0, size) for size in result.shape):
+        if any(greatest is not None and greatest <= 0 for greatest in map(upper_bound, result.shape)):
             continue
-        if at_least(prod(size for size in result.shape if isinstance(size, int)), BEYOND_ALL) or any(
-            at_least(size, BEYOND_ALL) for size in result.shape
-        ):
+        leasts = [least for least in map(lower_bound, result.shape) if least is not None]
+        known = prod(size for size in result.shape if isinstance(size, int))
+        if max((known, *leasts)) >= BEYOND_ALL:
             message = f"output {position} would be {result.type}, more elements than can be counted"
             findings.append(error("impossible-size", message, node.location, (), f"ONNX {node.operator}"))
     return findings

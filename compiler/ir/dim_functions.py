@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
-from onnxc.compiler.ir.dims import Apply, Dim, Size, apply, at_least, constant_of, floordiv, mod, only_atom
+from onnxc.compiler.ir.dims import Apply, Dim, Size, apply, at_least, constant_of, floordiv, mod, only_atom, terms_of
 
 KEPT = 4096
 """Results of min and max that are kept: sizes are put into others again and again, as kernels rename symbols."""
@@ -85,7 +85,15 @@ def _is_capped(dim: Dim, others: Iterable[Dim]) -> bool:
 
 def _is_raised(dim: Dim, others: Iterable[Dim]) -> bool:
     """Whether `dim` is max(1, x) with x one of `others`: broadcast together they are x, even where x is 0."""
-    return any(dim == maximum(1, other) for other in others if other is not dim)
+    # It is written 1 + max(0, x - 1).
+    return _is_maximum(dim) and any(dim == maximum(1, other) for other in others if other is not dim)
+
+
+def _is_maximum(dim: Dim) -> bool:
+    """Whether `dim` is written as a max, and a number that is added."""
+    terms = terms_of(dim)
+    atoms = terms[0][0] if terms else ()
+    return len(atoms) == 1 and isinstance(atoms[0], Apply) and atoms[0].function == "max"
 
 
 FUNCTIONS: Mapping[str, Callable[..., Dim]] = {

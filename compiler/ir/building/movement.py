@@ -127,5 +127,7 @@ class MovementBuilder(SizeBuilder):
 
     def broadcast_together(self, *values: Value) -> tuple[Value, ...]:
         """All of `values` at their common shape."""
+        if len({value.shape for value in values}) == 1:
+            return values
         shape = self.broadcast_shape(*(value.shape for value in values))
         return tuple(self.broadcast_to(value, shape) for value in values)
