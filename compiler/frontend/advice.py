@@ -9,7 +9,7 @@ _GENERAL = "no lowering of this operator version"
 _SAVE = "let ONNX Runtime save the model with its optimisation level ORT_ENABLE_BASIC, which writes standard operators"
 _QDQ = "quantise the model in the format QDQ, whose operators are the standard's"
 _TRAINING = "it belongs to training; export the model for inference"
-_TEXTS = "it works on texts; do it before the model is called"
+_TEXTS = "it works on texts; do it before the model is called, which onnxc.extract makes begin at its result"
 _GENERATION = "it is a whole search; export the decoder and search outside of it"
 _DEVICE = "ONNX Runtime has it for one kind of device; export the model without that provider's optimisations"
 

@@ -148,5 +148,5 @@ def _keep_only(items: MutableSequence[Item], is_kept: Callable[[Item], bool]) ->
 def _declared(known: Mapping[str, ValueInfoProto], name: str) -> ValueInfoProto:
     info = known.get(name)
     if info is None or not info.type.WhichOneof("value"):
-        raise InputError(f"the type of the value {name} is not known", code="part-values")
+        raise InputError(f"the type of the value {name} is not known: declare it in value_info", code="part-values")
     return info

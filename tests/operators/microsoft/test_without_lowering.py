@@ -1,5 +1,6 @@
 """Operators of com.microsoft without a lowering: all are named at once, with what to do instead."""
 
+import numpy as np
 import pytest
 from onnx import helper
 
@@ -44,3 +45,23 @@ def test_arity_and_attributes_are_those_of_the_schema() -> None:
         run_ours(make_model("BiasGelu", {"a": normal(3)}), {})
     with pytest.raises(onnxc.ModelError, match="unknown-attribute"):
         run_ours(make_model("Gelu", {"a": normal(3)}, slope=1.0), {})
+
+
+def test_what_is_behind_a_tokenizer_is_a_model_whose_input_are_the_words() -> None:
+    counts = {"mode": "TF", "ngram_counts": [0], "ngram_indexes": [0, 1], "pool_strings": ["a", "b"]}
+    grams = {"min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0}
+    tokens = {"mark": 0, "mincharnum": 1, "pad_value": "#", "tokenexp": "[a-z]+", "domain": "com.microsoft"}
+    nodes = [
+        helper.make_node("Tokenizer", ["text"], ["words"], **tokens),
+        helper.make_node("TfIdfVectorizer", ["words"], ["y"], **counts, **grams),
+    ]
+    ends = [helper.make_tensor_value_info("text", 8, ["N"]), helper.make_tensor_value_info("y", 1, None)]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=imports, ir_version=10)
+    with pytest.raises(onnxc.UnsupportedError, match=r"onnxc\.extract makes begin at its result"):
+        onnxc.compile(model)
+    with pytest.raises(onnxc.InputError, match="declare it in value_info"):
+        onnxc.extract(model, inputs=["words"], outputs=["y"])
+    model.graph.value_info.append(helper.make_tensor_value_info("words", 8, ["N", "K"]))
+    behind = onnxc.compile(onnxc.extract(model, inputs=["words"], outputs=["y"]))
+    assert behind(np.array([["a", "b", "a"]], object)).tolist() == [[2, 1]]
