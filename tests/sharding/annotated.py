@@ -73,6 +73,35 @@ def picking_stages() -> ModelProto:
     return model
 
 
+SIZES_OF_BOTH = {
+    "sum": [helper.make_node("Concat", ["f", "g"], ["s"], axis=1)],
+    "broadcast": [helper.make_node("Add", ["f", "g"], ["s"])],
+    "product": [
+        helper.make_node("Gemm", ["f", "g"], ["m"], transA=1),
+        helper.make_node("Reshape", ["m", "flat"], ["s"]),
+    ],
+}
+"""Nodes that make s of f: f32[1, A] and g: f32[1, B], with a size that is neither A nor B."""
+
+
+def counting_stages(kind: str) -> ModelProto:
+    """x, z: f32[N] -> y: where x and z are not 0, joined in stage 0, turned in 1, and times the count of x in 2."""
+    node = helper.make_node
+    counted = [
+        node("NonZero", ["x"], ["i"]),
+        node("NonZero", ["z"], ["j"]),
+        node("Cast", ["i"], ["f"], to=1),
+        node("Cast", ["j"], ["g"], to=1),
+        *SIZES_OF_BOTH[kind],
+    ]
+    read = [node("Size", ["f"], ["c"]), node("Cast", ["c"], ["k"], to=1), node("Mul", ["n", "k"], ["y"])]
+    nodes = [*counted, node("Neg", ["s"], ["n"]), *read]
+    model = graph_model(nodes, {"x": ["N"], "z": ["N"]}, {"y": [1, "K"]}, {"flat": np.array([1, -1])}, 3)
+    for ordinal, each in enumerate(model.graph.node):
+        set_stage(each, (ordinal >= len(counted)) + (ordinal > len(counted)))
+    return model
+
+
 def attention_nodes(source: str, result: str) -> list[onnx.NodeProto]:
     """Attention of `source` with itself by weights wq, wk, wv, wo; "split" is the shape with heads, "join" without."""
     node = helper.make_node

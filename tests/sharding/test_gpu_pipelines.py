@@ -11,7 +11,15 @@ from onnx import ModelProto, helper
 import onnxc
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.gpu import several
-from tests.sharding.annotated import CONFIG, annotate, graph_model, picking_stages, set_stage
+from tests.sharding.annotated import (
+    CONFIG,
+    SIZES_OF_BOTH,
+    annotate,
+    counting_stages,
+    graph_model,
+    picking_stages,
+    set_stage,
+)
 from tests.sharding.test_devices import told, weight, whole
 from tests.sharding.test_stages import exchanges, mlp, node_of, segments, transfers, transformer
 from tests.support.arrays import assert_close
@@ -200,6 +208,13 @@ def test_a_size_that_data_decides_is_read_from_what_is_sent() -> None:
     set_stage(model.graph.node[2], 1)
     run = compile_for_fakes(model, CONFIG)
     expect_close(run, model, np.array([0, 3, 0, 4, 5], np.float32))
+
+
+@pytest.mark.parametrize("kind", SIZES_OF_BOTH)
+def test_sizes_that_no_axis_of_what_is_sent_has_are_sent_beside_it(kind: str) -> None:
+    model = counting_stages(kind)
+    x, z = np.array([0, 3, 0, 4, 5], np.float32), np.array([1, 2, 3, 0, 0], np.float32)
+    expect_close(compile_for_fakes(model, CONFIG), model, x, z)
 
 
 def test_a_saved_pipeline_is_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

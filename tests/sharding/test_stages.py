@@ -21,7 +21,15 @@ from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.program import JsonValue
 from tests.ir.cases import CASES, Case
-from tests.sharding.annotated import CONFIG, annotate, graph_model, picking_stages, set_stage
+from tests.sharding.annotated import (
+    CONFIG,
+    SIZES_OF_BOTH,
+    annotate,
+    counting_stages,
+    graph_model,
+    picking_stages,
+    set_stage,
+)
 from tests.sharding.test_devices import told, weight, whole
 from tests.support.arrays import assert_close
 
@@ -231,6 +239,31 @@ def test_a_size_that_data_decides_is_read_from_what_is_sent() -> None:
     set_stage(model.graph.node[2], 1)
     exe = expect_same_bits(model, np.array([0, 3, 0, 4, 5], np.float32))
     assert [each["stage"] for each in segments(exe)] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", SIZES_OF_BOTH)
+def test_sizes_that_no_axis_of_what_is_sent_has_are_sent_beside_it(kind: str) -> None:
+    """They cost no bytes; the last stage needs one of them alone, and the first was two stages before."""
+    x, z = np.array([0, 3, 0, 4, 5], np.float32), np.array([1, 2, 3, 0, 0], np.float32)
+    exe = expect_same_bits(counting_stages(kind), x, z)
+    empty = [(source, target) for source, target, count in transfers(exe) if count == 0]
+    assert empty == [(0, 1), (0, 1), (0, 2), (0, 2)]
+
+
+def test_a_size_that_draws_decide_is_found_in_one_stage() -> None:
+    nodes = [
+        node("RandomUniform", [], ["r"], shape=[9]),
+        node("NonZero", ["r"], ["i"]),
+        node("Cast", ["i"], ["f"], to=1),
+        node("Concat", ["f", "f"], ["s"], axis=1),
+        node("Mul", ["s", "x"], ["y"]),
+    ]
+    model = graph_model(nodes, {"x": [1]}, {"y": [1, "K"]}, {}, 2)
+    for ordinal, each in enumerate(model.graph.node):
+        set_stage(each, int(ordinal == 4))
+    exe = onnxc.compile(model, config=CONFIG)
+    np.testing.assert_array_equal(np.asarray(exe(np.array([2], np.float32))), [2.0 * np.tile(np.arange(9), 2)])
+    assert transfers(exe) == [(0, 1, "8*nonzero"), (0, 1, 0)]
 
 
 # Parts of a call
