@@ -19,7 +19,17 @@ from onnxc.runtime.gpu import nccl as gpu_nccl
 from onnxc.runtime.gpu import several
 from onnxc.runtime.gpu.engine import DeviceEngine
 from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model
-from tests.sharding.test_devices import FOUR, column_then_row, gathered, mlp, sequence_parallel, weight, whole
+from tests.sharding.test_devices import (
+    FOUR,
+    column_then_row,
+    exchanges,
+    gathered,
+    mlp,
+    sequence_parallel,
+    weight,
+    whole,
+)
+from tests.sharding.test_models import DECODERS, decoder, decoder_feeds
 from tests.support.arrays import assert_close
 from tests.support.fake_driver import FakeDriver
 from tests.support.fake_gpus import FakeRun, compile_for_fakes, divided_artifact, run_on_fakes
@@ -113,6 +123,20 @@ def test_values_are_those_of_one_device_and_exchanges_those_of_theory(
         run.driver.check()
         assert_close(actual, np.asarray(alone(x)), terms=64, magnitude=8.0)
     assert run.nccl.moved == moved * 2
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_decoder_exchanges_on_gpus_what_it_does_in_threads(kind: str, devices: int) -> None:
+    model, feeds = decoder(kind, devices), decoder_feeds(kind)
+    run = compile_for_fakes(model, CONFIG, devices=f"cuda:{devices}")
+    made, expected = run.executable.run(feeds), whole(model).run(feeds)
+    run.driver.check()
+    for name in expected:
+        assert_close(np.asarray(made[name]), np.asarray(expected[name]), terms=256, magnitude=16.0)
+    ours = {"all_reduce": REDUCED, "all_gather": GATHERED}
+    of_threads = exchanges(onnxc.compile(model, config=CONFIG))
+    assert sorted(run.nccl.moved) == sorted((ours[str(name)], count) for name, count in of_threads)
 
 
 def test_calls_of_nccl_wait_for_those_of_the_driver() -> None:

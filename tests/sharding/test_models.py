@@ -129,18 +129,19 @@ def decoder(kind: str, devices: int) -> ModelProto:
     return model
 
 
+def decoder_feeds(kind: str) -> dict[str, np.ndarray]:
+    """A token for each of the batch, and what the caches hold."""
+    shape, random = (BATCH, DECODERS[kind][1], PAST, HEAD), np.random.default_rng(3)
+    caches = [f"past_{part}{k}" for k in range(LAYERS) for part in "kv"]
+    return {name: random.normal(size=shape).astype(np.float32) for name in caches} | {"ids": np.array([[1], [5], [11]])}
+
+
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("kind", DECODERS)
 def test_a_decoder_reduces_twice_a_layer_and_caches_are_divided_by_heads(kind: str, devices: int) -> None:
     """Outputs are whole, so that each device brings its heads of the new caches to a gathering at the end."""
     model = decoder(kind, devices)
-    random = np.random.default_rng(3)
-    feeds: dict[str, np.ndarray] = {
-        info.name: random.normal(size=[dim.dim_value for dim in info.type.tensor_type.shape.dim]).astype(np.float32)
-        for info in model.graph.input
-        if info.name != "ids"
-    }
-    feeds["ids"] = np.array([[1], [5], [11]])
+    feeds = decoder_feeds(kind)
     exe = onnxc.compile(model, config=CONFIG)
     made, expected = exe.run(feeds), whole(model).run(feeds)
     for name in expected:
@@ -186,31 +187,42 @@ def test_experts_that_all_see_all_tokens_are_one_sum() -> None:
     assert run_alike(model, [weight(TOKENS, WIDTH)]) == [("all_reduce", TOKENS * WIDTH * 4)]
 
 
-def test_tokens_go_to_their_experts_and_back() -> None:
-    """Groups of tokens are divided, then experts, then groups again: two all_to_all, each of what a device has."""
-    g = Graph()
+def routed(devices: int) -> ModelProto:
+    """Groups of tokens are divided, then experts, then groups again."""
+    g, everyone = Graph(), range(devices)
     sent = g.add("Einsum", "to", "x", equation="gsec,gsd->egcd", name="sent")
     flat = g.add("Reshape", sent, g.constant(np.array([EXPERTS, -1, WIDTH])))
     made = g.product(g.add("Relu", g.product(flat, "up", EXPERTS, WIDTH, 16)), "down", EXPERTS, 16, WIDTH)
     back = g.add("Reshape", made, g.constant(np.array([EXPERTS, 4, SPACE, WIDTH])), name="back")
     g.add("Einsum", "to", back, equation="gsec,egcd->gsd", name="y")
     inputs = {"to": [4, TOKENS, EXPERTS, SPACE], "x": [4, TOKENS, WIDTH]}
-    model = graph_model(g.nodes, inputs, {"y": [4, TOKENS, WIDTH]}, g.constants, 4)
-    annotate(model.graph.node[0], "x", {0: 4}, FOUR)
-    annotate(model.graph.node[0], "sent", {1: 4}, FOUR)
-    annotate(model.graph.node[1], "sent", {0: 4}, FOUR)
-    annotate(model.graph.node[-2], "back", {0: 4}, FOUR)
-    annotate(model.graph.node[-1], "back", {1: 4}, FOUR)
+    model = graph_model(g.nodes, inputs, {"y": [4, TOKENS, WIDTH]}, g.constants, devices)
+    first, last = model.graph.node[0], model.graph.node[-1]
+    annotate(first, "x", {0: devices}, everyone)
+    annotate(first, "sent", {1: devices}, everyone)
+    annotate(model.graph.node[1], "sent", {0: devices}, everyone)
+    annotate(model.graph.node[-2], "back", {0: devices}, everyone)
+    annotate(last, "back", {1: devices}, everyone)
+    return model
+
+
+def routes() -> np.ndarray:
+    """To which experts and places each token of each group goes."""
+    return np.random.default_rng(2).integers(0, 2, (4, TOKENS, EXPERTS, SPACE)).astype(np.float32)
+
+
+def test_tokens_go_to_their_experts_and_back() -> None:
+    """Two all_to_all, each of what a device has."""
     moved = ("all_to_all", EXPERTS * SPACE * WIDTH * 4)
-    routes = np.random.default_rng(2).integers(0, 2, (4, TOKENS, EXPERTS, SPACE)).astype(np.float32)
     result = ("all_gather", TOKENS * WIDTH * 4)
-    assert run_alike(model, [routes, weight(4, TOKENS, WIDTH)]) == [moved, moved, result]
+    assert run_alike(routed(4), [routes(), weight(4, TOKENS, WIDTH)]) == [moved, moved, result]
 
 
 # Images
 
 
-def test_images_are_divided_by_the_batch_without_an_exchange_but_for_the_result() -> None:
+def images(devices: int) -> ModelProto:
+    """Two stages of a ResNet, divided by the batch."""
     g = Graph()
 
     def convolution(x: str, outputs: int, inputs: int, stride: int = 1) -> str:
@@ -223,6 +235,10 @@ def test_images_are_divided_by_the_batch_without_an_exchange_but_for_the_result(
     down = g.add("Relu", convolution(block, 16, 8, stride=2))
     pooled = g.add("Flatten", g.add("GlobalAveragePool", down))
     g.add("Gemm", pooled, g.constant(weight(16, 10)), g.constant(weight(10)), name="y")
-    model = graph_model(g.nodes, {"x": [8, 3, 16, 16]}, {"y": [8, 10]}, g.constants, 4)
-    annotate(model.graph.node[0], "x", {0: 4}, FOUR)
-    assert run_alike(model, [weight(8, 3, 16, 16)]) == [("all_gather", 2 * 10 * 4)]
+    model = graph_model(g.nodes, {"x": [8, 3, 16, 16]}, {"y": [8, 10]}, g.constants, devices)
+    annotate(model.graph.node[0], "x", {0: devices}, range(devices))
+    return model
+
+
+def test_images_are_divided_by_the_batch_without_an_exchange_but_for_the_result() -> None:
+    assert run_alike(images(4), [weight(8, 3, 16, 16)]) == [("all_gather", 2 * 10 * 4)]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from onnxc.command_line.run import speaks_for_all
 from onnxc.runtime.values import host_value
 from tests.sharding.annotated import CONFIG, annotate, attention_nodes, graph_model, set_stage
 from tests.sharding.test_devices import node, weight
+from tests.sharding.test_models import TOKENS, WIDTH, decoder, decoder_feeds, images, routed, routes
 
 MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=str(Path(sys.executable).parent))
 ROOT = Path(__file__).parents[2]
@@ -156,10 +158,14 @@ MODELS: dict[str, tuple[Callable[[int], ModelProto], dict[str, np.ndarray]]] = {
     "grid": (grid, {"x0": weight(5, 16)}),
     "local": (exchanged, {"x": weight(7, 6)}),
     "state": (counter, {"s": weight(5, 6), "x": weight(6)}),
+    "gpt2": (partial(decoder, "gpt2"), decoder_feeds("gpt2")),
+    "llama": (partial(decoder, "llama"), decoder_feeds("llama")),
+    "experts": (routed, {"to": routes(), "x": weight(4, TOKENS, WIDTH)}),
+    "images": (images, {"x": weight(8, 3, 16, 16)}),
 }
 
 
-TWO = ("mlp", "scattered", "sequence", "block", "gather", "pipeline")
+TWO = ("mlp", "scattered", "sequence", "block", "gather", "pipeline", "gpt2", "llama", "experts", "images")
 
 
 def save_all(folder: Path, devices: int, names: Sequence[str]) -> Path:
