@@ -64,12 +64,14 @@ class Layout:
         """`entries`, one for each axis that is seen, for those that lie there."""
         return tuple(entries[axis] for axis in self.order)
 
-    def costs(self, value: Value) -> bool:
-        """Whether elements must be moved to have `value` lie so."""
-        if made_by(value, "constant", "broadcast", "iota") is not None or layout_of(value) == self:
-            return False
+    def reorders(self, value: Value) -> bool:
+        """Whether the elements of `value` lie so in another order than they are seen in."""
         dense = [axis for axis in self.order if value.shape[axis] != 1]
         return dense != sorted(dense)
+
+    def costs(self, value: Value) -> bool:
+        """Whether elements must be moved to have `value` lie so."""
+        return not _is_made_anew(value) and layout_of(value) != self and self.reorders(value)
 
 
 def layout_of(value: Value) -> Layout | None:
@@ -85,14 +87,25 @@ def layout_of(value: Value) -> Layout | None:
     return None
 
 
+def _is_made_anew(value: Value) -> bool:
+    """Whether `value` is made in any order as well as in this one."""
+    return made_by(value, "constant", "broadcast", "iota") is not None
+
+
 def _common(operands: Sequence[Value]) -> Layout | None:
-    """The layout that most of `operands` lie in; one that costs more moves than it saves is none."""
+    """The layout that most of `operands` lie in; one that costs more moves than it saves is none.
+
+    Transposes that move no element count where those that do are as many: else rules would undo each other.
+    """
     layout = next((layout for layout in map(layout_of, operands) if layout is not None), None)
     if layout is None:
         return None
-    lying = sum(layout_of(operand) == layout for operand in operands)
-    moved = sum(layout.costs(operand) for operand in operands)
-    return layout if moved < lying or (moved == lying and layout.turns) else None
+    lying = [operand for operand in operands if layout_of(operand) == layout]
+    others = [operand for operand in operands if layout_of(operand) != layout and not _is_made_anew(operand)]
+    saved, added = sum(map(layout.reorders, lying)), sum(map(layout.reorders, others))
+    if saved == added:
+        saved, added = len(lying), len(others)
+    return layout if added < saved or (added == saved and layout.turns) else None
 
 
 # Ops whose result has the axes of the operands

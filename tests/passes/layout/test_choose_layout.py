@@ -22,7 +22,9 @@ from onnxc.compiler.ir.module import Module, Op, Value, walk
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
+from onnxc.compiler.passes.layout import moved_layouts
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
+from onnxc.compiler.passes.layout.moved_layouts import Layout
 from onnxc.compiler.passes.lower.precision_policy import Precision
 from onnxc.compiler.passes.pipeline import run_pipeline, verify_step
 from onnxc.compiler.passes.pipelines import OPTIMIZE, target_pipeline
@@ -363,6 +365,27 @@ def test_a_sum_with_what_lies_otherwise_settles(type: TensorType) -> None:
     before = built((type,), lambda b, x: relu(b, b.add(convolve(b, x, 4), x)))
     after = tidied(before)
     assert transposes(after) == 2
+    assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
+
+
+def test_turns_that_move_nothing_do_not_undo_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of three operands of a concatenation are turned was changed to and fro until the limit of rewrites."""
+    looks: list[Layout | None] = []
+    common = moved_layouts._common
+
+    def counted(operands: Sequence[Value]) -> Layout | None:
+        looks.append(common(operands))
+        return looks[-1]
+
+    def make(b: Builder, x: Value) -> Value:
+        lines = b.reduce(convolve(b, x, 17), "max", (2, 3))
+        turned = [b.transpose(b.reshape(each, (N, 17, 1)), (0, 2, 1)) for each in (lines, b.exp(lines))]
+        return b.concatenate([*turned, b.slice(b.reshape(lines, (N, 1, 17)), (0, 0, 0), (N, 1, 17))], 1)
+
+    before = built((IMAGE,), make)
+    monkeypatch.setattr(moved_layouts, "_common", counted)
+    after = tidied(before)
+    assert 1 <= len(looks) < 10
     assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
 
 
