@@ -8,6 +8,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.schedules import WindowSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 from tests.support.window_forms import H, N, W, Windows, sizes_of
@@ -88,12 +89,43 @@ def test_element_types(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "stride", "algorithm"), [(3, 1, "bands"), (3, 2, "bands"), (7, 1, "lines"), (2, 7, "lines")]
+    ("window", "algorithm"), [((3, 3), "lines"), ((2, 2), "lines"), ((1, 7), "bands"), ((7, 1), "bands")]
 )
-def test_windows_of_many_lines_or_far_apart_are_folded_by_lines(window: int, stride: int, algorithm: str) -> None:
-    case = _image((N, 3, 70, 70), window, stride, 0)
+def test_windows_of_several_lines_are_folded_by_lines(window: tuple[int, int], algorithm: str) -> None:
+    ones, zeros = (1,) * 4, (0,) * 4
+    case = Windows((N, 3, 70, 70), (1, 1, *window), ones, zeros, zeros, ones)
     native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, "max")))
     assert [kernel.schedule.algorithm for kernel in native.plan.kernels] == [algorithm]
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 17, 1023, 1025, 2100])
+def test_the_padding_beside_rows_of_every_length(columns: int) -> None:
+    """Rows shorter than a vector, of whole vectors, and of several strips; the first and last rows meet padding."""
+    case = Windows((N, 1, 3, columns), (1, 1, 3, 4), (1, 1, 1, 2), (0, 0, 1, 9), (0, 0, 2, 12), (1,) * 4)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [case.build(ir, x, kind) for kind in ("sum", "max", "min")]
+
+    Native(make([TensorType(F32, case.x)], build)).check(_numbers(F32, 2, 1, 3, columns), bound=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("taps", "step", "dilation", "algorithm"),
+    [(3, 1, 400, "lines"), (3, 500, 1, "lines"), (3, 1, 2000, "lines"), (3, 1, 2100, "bands"), (2, 700, 1, "bands")],
+)
+def test_lines_on_the_stack_are_bounded(taps: int, step: int, dilation: int, algorithm: str) -> None:
+    case = Windows((N, 1, 4, 6000), (1, 1, 2, taps), (1, 1, 1, step), (0, 0, 1, 9), (0, 0, 0, 0), (1, 1, 1, dilation))
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: [case.build(ir, x, "max")]))
+    native.check(_numbers(F32, 2, 1, 4, 6000), bound=0)
+    assert native.plan.kernels[0].scheduled(WindowSchedule).algorithm == algorithm
+
+
+def test_windows_larger_than_any_memory_take_no_line() -> None:
+    """A window of 2 x 2^62 taps, nearly all of them in the padding."""
+    ones = (1, 1, 1, 1)
+    case = Windows((N, 1, 3, 5), (1, 1, 2, 2**62), ones, (0, 0, 1, 2**61), (0, 0, 1, 2**61), ones)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: [case.build(ir, x, "max")]))
+    assert native.plan.kernels[0].scheduled(WindowSchedule).algorithm == "bands"
 
 
 def test_windows_of_padding_alone_give_the_fold_of_nothing() -> None:

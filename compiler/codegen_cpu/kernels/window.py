@@ -1,10 +1,10 @@
 """Windows: folds of a rectangle that slides along every axis, and the place of its maximum.
 
-A unit of work is a band of rows of the result. Lanes are neighbouring windows along the last axis, which go down the
-band together: what a window shares with the one above is folded once. Windows of many lines, or far apart, share what
-is beside them instead: all that a row of them meets is folded to one line, and that line to the results. Where a row
-has one window, or few that begin far apart, lanes are the taps of one. Padding is skipped on the other axes, and masked
-on the last.
+A unit of work is a band of rows of the result. All that a row of windows meets is folded to one line, with the padding
+beside it, and that line to the results. Windows of one line, or of one element in each, go down the band together, as
+many along the last axis as there are lanes: what a window shares with the one above is folded once. Where a row has one
+window, or few that begin far apart, lanes are the taps of one. Padding is skipped on the other axes, and masked on the
+last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +74,12 @@ class _Axis:
     def start(self, result: Int) -> Int:
         """Where the window of a result begins: before 0 in the padding."""
         return self.f.sub(self.f.mul(result, self.step), self.low)
+
+    def holds(self, result: Int) -> Reg:
+        """Whether the window of a result lies within the operand."""
+        f, start = self.f, self.start(result)
+        end = f.add(start, (self.taps - 1) * self.dilation + 1)
+        return as_reg(f.and_(f.icmp("sge", start, 0), f.icmp("sle", end, self.size)))
 
     def taps_inside(self, start: Int) -> tuple[Int, Int]:
         """The first tap that is not before the operand, and the first that is behind it."""
@@ -267,7 +273,7 @@ class _Windows:
         frame, f, axis = self.frame, self.frame.f, self.axes[-1]
         columns = f.smin(f.sub(frame.size(self.results[-1]), first), self.schedule.strip)
         met = f.add(f.mul(f.sub(columns, 1), axis.step), (axis.taps - 1) * axis.dilation + 1)
-        f.loop(0, met, frame.lanes, lambda ahead: lines.fill(row, axis.start(first), ahead))
+        lines.fill(row, axis.start(first), met)
 
         def vector(column: Int) -> None:
             total, at = lines.fold(column), (*row, f.add(first, column))
@@ -413,6 +419,9 @@ class _FoldedLines:
     def __init__(self, windows: _Windows) -> None:
         frame, axis = windows.frame, windows.axes[-1]
         self.frame, self.axis, self.source = frame, axis, windows
+        # What is read as windows of one element along the last axis.
+        single = replace(axis, taps=1, step=1, dilation=1)
+        self.elements = replace(windows, axes=(*windows.axes[:-1], single))
         # What is folded in f32 is rounded once, behind the fold.
         self.dtype = F32 if windows.dtype in (F16, BF16) else windows.dtype
         group = axis.taps if axis.taps <= LARGEST_UNROLLED else 1
@@ -422,22 +431,50 @@ class _FoldedLines:
         )
         strip = windows.schedule.strip
         reach = (axis.taps - group) * axis.dilation + self.windows.reach
-        length = (strip - frame.lanes) * axis.step + reach
-        self.line = frame.f.alloca(memory_type(self.dtype), -(-length // frame.lanes) * frame.lanes)
+        # A vector may begin at each of its elements.
+        self.line = frame.f.alloca(memory_type(self.dtype), (strip - frame.lanes) * axis.step + reach + frame.lanes)
 
-    def fill(self, results: Sequence[Int], begin: Int, ahead: Int) -> None:
-        """A vector of the line, `ahead` elements behind its first, which stands at `begin` on the axis."""
-        f, first = self.frame.f, self.frame.f.add(begin, ahead)
-        axis = replace(self.axis, taps=1, step=1, dilation=1)
-        across = replace(self.source, axes=(*self.source.axes[:-1], axis))
-        windows = across.line_windows(1, 1)
+    def fill(self, results: Sequence[Int], begin: Int, met: Int) -> None:
+        """The line: `met` elements, the first of which stands at `begin` on the axis.
 
-        def fold(*, is_inside: bool) -> list[Reg]:
-            masks = None if is_inside else windows.load_masks(first)
-            return [across.fold(_Column(windows, first, is_inside=is_inside, masks=masks), results)]
+        Where the windows are within all other axes and this one is as long as a vector, vectors are within it: the last
+        begins earlier. The padding is written by itself.
+        """
+        f, lanes, size, source = self.frame.f, self.frame.lanes, self.axis.size, self.elements
+        inside = replace(source, axes=tuple(replace(axis, is_padded=False) for axis in source.axes))
+        low = f.smin(f.smax(f.neg(begin), 0), met)
+        high = f.smax(f.smin(f.sub(size, begin), met), low)
 
-        inside = f.and_(f.icmp("sge", first, 0), f.icmp("sle", f.add(first, self.frame.lanes), axis.size))
-        (total,) = f.if_(inside, lambda: fold(is_inside=True), lambda: fold(is_inside=False))
+        def padding(first: Int, end: Int) -> None:
+            if self.axis.is_padded:
+                f.loop(first, end, lanes, lambda ahead: self._store(self.source.neutral(lanes), ahead))
+
+        def within() -> None:
+            last = f.sub(high, lanes)
+
+            def vector(ahead: Int) -> None:
+                at = f.smin(ahead, last)
+                self._store(self._folded(inside, results, f.add(begin, at), None), at)
+
+            f.loop(low, high, lanes, vector)
+
+        def across(at: Int) -> None:
+            first = f.add(begin, at)
+            self._store(self._folded(source, results, first, source.line_windows(1, 1).load_masks(first)), at)
+
+        padding(0, low)
+        are_inside = [axis.holds(result) for axis, result in zip(source.axes, results, strict=False) if axis.is_padded]
+        fits = f.conjunction([f.icmp("sge", f.sub(high, low), lanes), *are_inside])
+        f.if_(fits, within, lambda: f.loop(low, high, lanes, across))
+        padding(high, met)
+
+    def _folded(self, source: _Windows, results: Sequence[Int], first: Int, masks: Mapping[int, Reg] | None) -> Reg:
+        """The folds over all other axes of a vector of elements, the first of which stands at `first` on the axis."""
+        column = _Column(source.line_windows(1, 1), first, is_inside=masks is None, masks=masks)
+        return source.fold(column, results)
+
+    def _store(self, total: Reg, ahead: Int) -> None:
+        f = self.frame.f
         f.store(to_memory(total, self.dtype, f), f.gep(self.line, ahead, memory_type(self.dtype)))
 
     def fold(self, column: Int) -> Reg:

@@ -156,14 +156,15 @@ BAND_ROWS = 32
 LARGEST_SHARED = 5
 """Windows of more rows do not share the folds of their lines: these would not fit the registers."""
 
-GATHERED_LOADS = 8
-"""A gather takes as long as loads of so many vectors: about one for each lane."""
-
 STRIP_ELEMENTS = 1024
 """The most elements that are folded to one line at a time: a part of the nearest cache.
 
 On one core with AVX2, f32[1, 64, 112, 112], by bands and by such lines: maxima of 7 x 7 windows 7 apart 327 and 102
-us, sums of 13 x 13 windows 1 apart 10,200 and 1,490 us."""
+us, sums of 13 x 13 windows 1 apart 10,200 and 1,490 us. On one of Zen 1, maxima of 3 x 3 windows 2 apart 1,732 and 665
+us, 1 apart 2,067 and 941 us; of f32[1, 256, 7, 7] 1 apart, whose rows are shorter than a vector, 82 and 88 us."""
+
+LARGEST_STRIP = 4096
+"""The most elements of a line that is on the stack: windows that reach further are folded by bands."""
 
 SCAN_VECTORS = 32
 """Vectors of lines that a scan takes along together, `scan_registers` at a time: memory is passed over in order.
@@ -440,20 +441,16 @@ def _folds_short_rows(rows: Rows, lanes: int) -> bool:
 
 
 def _window(problem: KernelProblem, target: Target) -> Schedule:
-    """By lines where this takes fewer loads than windows that share the lines of the one above."""
+    """By lines where windows have several lines, and more than one element in each."""
     threads = element_threads(target)
     op = next(op for op in problem.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
-    taps, steps, dilations = op.ints("window"), op.ints("strides"), op.ints("dilations")
-    if op.name == "arg_reduce_window" or len(taps) < 2 or taps[-1] == 1:
-        return WindowSchedule(algorithm="bands", block=BAND_ROWS, workers=threads)
-    is_shared = taps[-2] <= LARGEST_SHARED and dilations[-2] == 1
-    fresh = prod(taps[:-2]) * (min(steps[-2], taps[-2]) if is_shared else taps[-2])
-    across = taps[-1] * (GATHERED_LOADS if steps[-1] > LARGEST_SHUFFLED_STRIDE else 1)
-    if fresh * across <= prod(taps[:-1]) * steps[-1] + across:
-        return WindowSchedule(algorithm="bands", block=BAND_ROWS, workers=threads)
-    room = max(STRIP_ELEMENTS - (taps[-1] - 1) * dilations[-1], 0)
-    strip = max(room // steps[-1] // threads.lanes, 1) * threads.lanes
-    return WindowSchedule(algorithm="lines", block=BAND_ROWS, strip=strip, workers=threads)
+    taps, step = op.ints("window"), op.ints("strides")[-1]
+    ahead = (taps[-1] - 1) * op.ints("dilations")[-1]
+    strip = max((STRIP_ELEMENTS - ahead) // step // threads.lanes, 1) * threads.lanes
+    is_folded = op.name == "reduce_window" and taps[-1] > 1 and prod(taps[:-1]) > 1
+    if is_folded and (strip - 1) * step + ahead < LARGEST_STRIP:
+        return WindowSchedule(algorithm="lines", block=BAND_ROWS, strip=strip, workers=threads)
+    return WindowSchedule(algorithm="bands", block=BAND_ROWS, workers=threads)
 
 
 def _scatter(problem: KernelProblem, target: Target) -> Schedule:
