@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import PART_BITS, element_bits, turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
@@ -62,10 +63,14 @@ class ShortRows:
         """The vectors of as many rows as there are lanes."""
         frame, lanes, load = self.frame, self.frame.lanes, self.frame.evaluator()
         loaded = {value: self._dense_rows(load, view, index) for value, view in self.domain.leaves.items()}
+        turned = {value: self._turned(vectors) for value, vectors in loaded.items()}
         for first in range(0, lanes * self.columns, lanes):
             e = frame.evaluator()
             for value, view in self.domain.leaves.items():
-                e.bound[value] = self._part(e, value, view, index, loaded[value], first)
+                if turned[value]:
+                    e.bound[value] = from_memory(turned[value][first // lanes], value.dtype, e.f)
+                else:
+                    e.bound[value] = self._part(e, value, view, index, loaded[value], first)
             self._store(e, index, first)
 
     def _dense_rows(self, e: Evaluator, view: View, index: Sequence[Int]) -> tuple[Reg, ...]:
@@ -76,6 +81,19 @@ class ShortRows:
         vector, start = vector_type(memory, self.frame.lanes), self._start(e, view.strides, index, view.offset)
         ahead = [f.mul(e.size(column), ordinal) for ordinal in range(1 if column == 0 else self.columns)]
         return tuple(f.load(vector, f.gep(e.pointers[view.base], f.add(start, part), memory)) for part in ahead)
+
+    def _turned(self, loaded: Sequence[Reg]) -> Sequence[Reg]:
+        """The vectors of the rows whose columns are loaded, where a row is what instructions interleave by itself."""
+        f, lanes, columns = self.frame.f, self.frame.lanes, self.columns
+        if len(loaded) != columns or columns * element_bits(loaded[0].element) != PART_BITS:
+            return ()
+        rows = list[Reg]()
+        for first in range(0, lanes, columns):
+            square = [f.shuffle(vector, None, range(first, first + columns)) for vector in loaded]
+            rows += turn_square(f, square)
+        while len(rows) > columns:
+            rows = [f.shuffle(a, b, range(2 * a.lanes)) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+        return rows
 
     def _part(
         self, e: Evaluator, value: Value, view: View, index: Sequence[Int], loaded: Sequence[Reg], first: int

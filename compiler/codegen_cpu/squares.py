@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
-from onnxc.compiler.codegen_cpu.inner_loops.packing import turn_square
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import load_turned, turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.elements import tile_rows
 from onnxc.compiler.codegen_cpu.shuffles import part_offsets, take_strided
@@ -34,16 +34,18 @@ class TurnedTile:
     side: int
     tile: Reg
 
-    def fill(self, index: Sequence[Int], stop: Int) -> None:
-        """Turns the squares from an index on into the tile, as far as there are rows; `stop` bounds the columns."""
-        f, lanes, first = self.frame.f, self.frame.lanes, index[-1]
+    def fill(self, index: Sequence[Int], stop: Int, is_whole: Reg) -> None:
+        """Turns the squares from an index on into the tile; `stop` bounds the columns.
+
+        is_whole: whether the axis has as many rows from there on; else those that there are are turned.
+        """
+        f, lanes, first, last = self.frame.f, self.frame.lanes, index[-1], self.frame.f.sub(stop, 1)
         left = f.sub(self.frame.size(self.view.shape[self.crossed]), index[self.crossed])
-        last = f.sub(stop, 1)
 
         def square(column: Int, ahead: Int, mask: Reg | None) -> None:
             # Columns behind the last are read as it again: the tile has room for them.
-            rows = [self._load(index, ahead, f.smin(f.add(column, lane), last), mask) for lane in range(lanes)]
-            for lane, row in enumerate(turn_square(f, rows)):
+            starts = [f.smin(f.add(column, lane), last) for lane in range(lanes)]
+            for lane, row in enumerate(self._turned(index, ahead, starts, mask)):
                 f.store(row, self._address(f.sub(column, first), f.add(ahead, lane)))
 
         def whole(column: Int) -> None:
@@ -55,7 +57,7 @@ class TurnedTile:
         def columns(body: Callable[[Int], None]) -> None:
             f.loop(first, stop, lanes, body, at_least_once=True)
 
-        f.if_(f.icmp("sge", left, self.rows), lambda: columns(whole), lambda: columns(part))
+        f.if_(is_whole, lambda: columns(whole), lambda: columns(part))
 
     def write(self, index: Sequence[Int], target: Reg, columns: int) -> None:
         """Turns squares from an index on into whole rows at `target`, as many as a vector has lanes, side by side."""
@@ -63,9 +65,8 @@ class TurnedTile:
         mask = None if columns >= lanes else f.tail_mask(lanes, columns)
         # The last square begins where it ends with the row, and writes some elements again.
         for first in (*range(0, columns - lanes, lanes), max(columns - lanes, 0)):
-            loaded = [self._load(index, 0, f.add(index[-1], first + lane), None) for lane in range(min(lanes, columns))]
-            rows = [*loaded, *loaded[-1:] * (lanes - len(loaded))]
-            for lane, row in enumerate(turn_square(f, rows)):
+            starts = [f.add(index[-1], min(first + lane, columns - 1)) for lane in range(lanes)]
+            for lane, row in enumerate(self._turned(index, 0, starts, None)):
                 address = f.gep(target, lane * columns + first, memory)
                 f.store(row, address) if mask is None else masked_store(f, row, address, mask)
 
@@ -80,21 +81,32 @@ class TurnedTile:
             # The last square ends with the row, and writes some elements again.
             first = f.smin(column, f.sub(stop, lanes))
             for ahead in range(0, self.rows, lanes):
-                loaded = [self._load(index, ahead, f.add(first, lane), None) for lane in range(lanes)]
-                for lane, row in enumerate(turn_square(f, loaded)):
+                starts = [f.add(first, lane) for lane in range(lanes)]
+                for lane, row in enumerate(self._turned(index, ahead, starts, None)):
                     f.store(row, target(ahead + lane, first))
 
         f.loop(index[-1], stop, lanes, columns, at_least_once=True)
 
-    def _load(self, index: Sequence[Int], ahead: Int, column: Int, mask: Reg | None) -> Reg:
-        """A vector of the rows from those of the index and so many more on."""
-        f, view, lanes, memory = self.frame.f, self.view, self.frame.lanes, memory_type(self.value.dtype)
-        e, at = self.frame.evaluator(), [*index[:-1], column]
+    def _turned(self, index: Sequence[Int], ahead: Int, columns: Sequence[Int], mask: Reg | None) -> list[Reg]:
+        """The rows from those of the index and so many more on, as many as a vector has lanes, at those columns."""
+        f, apart = self.frame.f, self.view.strides[self.crossed]
+        addresses = [self._source(index, ahead, column) for column in columns]
+        if mask is None and apart == 1:
+            return load_turned(f, addresses, memory_type(self.value.dtype))
+        return turn_square(f, [self._load(address, mask) for address in addresses])
+
+    def _source(self, index: Sequence[Int], ahead: Int, column: Int) -> Reg:
+        """Where a column of the rows from those of the index and so many more on begins."""
+        f, view, e, at = self.frame.f, self.view, self.frame.evaluator(), [*index[:-1], column]
         at[self.crossed] = f.add(at[self.crossed], ahead)
         offset = e.strided([*map(Index, at)], view.strides, view.offset)
-        address, vector = f.gep(e.pointers[view.base], offset.base, memory), vector_type(memory, lanes)
-        apart = view.strides[self.crossed]
-        assert isinstance(apart, int), view
+        return f.gep(e.pointers[view.base], offset.base, memory_type(self.value.dtype))
+
+    def _load(self, address: Reg, mask: Reg | None) -> Reg:
+        """A vector of a column, of rows from an address on."""
+        f, lanes, memory = self.frame.f, self.frame.lanes, memory_type(self.value.dtype)
+        vector, apart = vector_type(memory, lanes), self.view.strides[self.crossed]
+        assert isinstance(apart, int), self.view
         if mask is None:
             parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(lanes, apart)]
             return take_strided(f, parts, apart)

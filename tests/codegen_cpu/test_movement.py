@@ -335,6 +335,23 @@ def test_what_crosses_memory_is_turned_before_it_is_padded(target: Target) -> No
         native.check(sample(F32, rows, columns, 35))
 
 
+@pytest.mark.parametrize("rows", [8, 15, 16, 17, 60, 67])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_the_last_rows_end_with_the_axis(rows: int, dtype: DType, target: Target) -> None:
+    """Straight to the result, by way of a tile, and beside what is not turned, whose results may lie on an operand."""
+
+    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+        turned = [ir.transpose(x, (0, 2, 1)), ir.transpose(x, (2, 1, 0))]
+        return [*turned, ir.add(turned[0], y)]
+
+    native = Native(make([f"{dtype}[2, 37, {rows}]", f"{dtype}[2, {rows}, 37]"], build), target)
+    x = signed_sample(dtype, 2, 37, rows)
+    y = x.reshape(2, rows, 37)
+    for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
+        assert found.tobytes() == wanted.tobytes(), found.shape
+
+
 # Rows that end with a square, and that do not; of the last one all rows of a tile share a set of the cache.
 @pytest.mark.parametrize("columns", [33, 64, 65, 71, 200, 1024])
 @pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)

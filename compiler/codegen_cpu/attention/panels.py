@@ -31,7 +31,8 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     row_steps,
     widened_from_memory,
 )
-from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines, pack_panel, turn_square
+from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines, pack_panel
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type

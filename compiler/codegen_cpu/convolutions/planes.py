@@ -11,8 +11,9 @@ from math import prod
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.inner_loops.packing import read_strided, steps_of, turn_square
+from onnxc.compiler.codegen_cpu.inner_loops.packing import read_strided, steps_of
 from onnxc.compiler.codegen_cpu.inner_loops.plane_kernels import PlaneKernel
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.planes import PlaneWindow, is_flat, plane_window
 from onnxc.compiler.codegen_host.llvm_ir import as_reg

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.codegen_cpu.inner_loops.packing import Copied, read_strided, steps_of, turn_square
+from onnxc.compiler.codegen_cpu.inner_loops.packing import Copied, read_strided, steps_of
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type

@@ -3,11 +3,10 @@
 Constants are packed when the program is compiled (planning/layouts.py), in their own type.
 """
 
-from collections.abc import Sequence
-
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import widened_from_memory
+from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import load_turned, turn_square
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -90,10 +89,6 @@ def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg | None:
     return None if stride == 1 else as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
 
-UNPACKED_BYTES = 16
-"""Within so many, one instruction interleaves two registers: 16x16 bytes take 64 of them, exchanges 100."""
-
-
 def pack_panel(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
     """packed[k][j] = element (k, j), with zeros from the last column on; the panel has so many `vectors`."""
     (k_stride, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
@@ -129,9 +124,9 @@ def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversio
         return f.gep(copied.packed, f.add(f.mul(k, width), column), memory_type(conversion.packed))
 
     def whole(k: Int, column: Int) -> None:
-        loaded = [f.load(conversion.vector, source(k, f.add(column, lane))) for lane in range(lanes)]
-        for lane, row in enumerate(turn_square(f, [conversion.convert(x, f) for x in loaded])):
-            f.store(row, target(f.add(k, lane), column), align=64)
+        addresses = [source(k, f.add(column, lane)) for lane in range(lanes)]
+        for lane, row in enumerate(load_turned(f, addresses, memory_type(conversion.source))):
+            f.store(conversion.convert(row, f), target(f.add(k, lane), column), align=64)
 
     def part(k: Int, column: Int) -> None:
         inside = f.tail_mask(lanes, f.sub(depth, k))
@@ -151,33 +146,3 @@ def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversio
         f.loop(count, depth, lanes, lambda k: part(k, column))
 
     f.loop(0, width, lanes, squares)
-
-
-def turn_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """The square matrix of `rows` transposed: by exchanging ever larger squares, or bytes by unpacking."""
-    if rows[0].element == "i8" and len(rows) <= UNPACKED_BYTES:
-        return _unpack_square(f, rows)
-    turned, lanes, distance = list(rows), len(rows), 1
-    while distance < lanes:
-        following = list(turned)
-        for row in range(lanes):
-            if row & distance:
-                continue
-            a, b = turned[row], turned[row + distance]
-            low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
-            high = [lane ^ distance if not lane & distance else lanes + lane for lane in range(lanes)]
-            following[row], following[row + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
-        turned, distance = following, distance * 2
-    return turned
-
-
-def _unpack_square(f: FunctionBuilder, rows: Sequence[Reg]) -> list[Reg]:
-    """Row i and the row half a square below interleave, as often as a side has bits."""
-    turned, lanes = list(rows), len(rows)
-    half = lanes // 2
-    low = [lane for pair in range(half) for lane in (pair, lanes + pair)]
-    high = [half + lane for lane in low]
-    for _ in range(lanes.bit_length() - 1):
-        pairs = zip(turned[:half], turned[half:], strict=True)
-        turned = [f.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
-    return turned

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
@@ -150,8 +151,9 @@ def _emit_squares(frame: KernelFrame, domain: Domain, side: int) -> KernelCode:
     last = len(shape) - 1
     others = [axis for axis in range(last) if axis != crossed]
     few = _few_columns(frame, domain, crossed)
-    # Where only a call may tell that columns are few, as many more rows.
-    rows: Dim = side * maximum(floordiv(side, maximum(shape[last], 1)), 1) if few else side
+    # Where columns are few, as many more rows.
+    are_counted = few or isinstance(shape[last], int)
+    rows: Dim = side * maximum(floordiv(side, maximum(shape[last], 1)), 1) if are_counted else side
     counts = [floordiv(shape[axis] + length - 1, length) for axis, length in ((last, side), (crossed, rows))]
     units = [shape[axis] for axis in others] + counts
     row_side = frame.size(rows)
@@ -218,16 +220,16 @@ class _Square:
     def rows(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """As many rows as a tile has, or up to the last."""
         f, columns, count = self.frame.f, self._whole_columns(), self.tiles[0].rows
-        if columns is None and self.frame.kernel.scheduled(PointwiseSchedule).straight:
-            is_whole = f.icmp("sge", f.sub(row_stop, start), count)
-            f.if_(
-                f.conjunction([is_whole, *self._can_be_straight()]),
-                lambda: self._straight(outside, start),
-                lambda: self._rows_of_tiles(outside, start, row_stop),
-            )
+        start = self._first(start)
+        by_tiles = partial(self._rows_of_tiles, outside, start, row_stop)
+        is_straight = self.frame.kernel.scheduled(PointwiseSchedule).straight
+        if columns is None and not is_straight:
+            by_tiles()
             return
+        size = self.frame.size(self.domain.shape[self.crossed])
         if columns is None:
-            self._rows_of_tiles(outside, start, row_stop)
+            conditions = [f.icmp("sge", size, count), *self._can_be_straight()]
+            f.if_(f.conjunction(conditions), lambda: self._straight(outside, start), by_tiles)
             return
 
         def write(row: Int) -> None:
@@ -237,8 +239,20 @@ class _Square:
         def whole() -> None:
             f.loop(start, f.add(start, count), self.frame.lanes, write)
 
-        is_whole = f.icmp("sge", f.sub(row_stop, start), count)
-        f.if_(is_whole, whole, lambda: self._rows_of_tiles(outside, start, row_stop))
+        f.if_(f.icmp("sge", size, count), whole, by_tiles)
+
+    @property
+    def _is_move(self) -> bool:
+        """Whether elements are only moved: one may be written again, for no operand can be where it lies."""
+        return [tile.value for tile in self.tiles] == [self.frame.root]
+
+    def _first(self, start: Int) -> Int:
+        """Where the rows from `start` on begin: the last ones that are moved end with the axis, and are moved again in
+        part, if it has as many as a tile."""
+        f, size, count = self.frame.f, self.frame.size(self.domain.shape[self.crossed]), self.tiles[0].rows
+        if not self._is_move:
+            return start
+        return f.smin(start, f.smax(f.sub(size, count), 0))
 
     def _can_be_straight(self) -> Sequence[Reg]:
         """Whether rows have a whole vector, and no more of them share a set of the cache than it has room for.
@@ -279,22 +293,24 @@ class _Square:
     def _whole_columns(self) -> int | None:
         """The columns of rows that are only moved, lie side by side, and are narrow; None of others."""
         columns, root = self.domain.shape[-1], self.frame.root
-        if [tile.value for tile in self.tiles] != [root] or self.domain.output[self.crossed] != columns:
+        if not self._is_move or self.domain.output[self.crossed] != columns:
             return None
         return columns if isinstance(columns, int) and columns * root.dtype.itemsize <= NARROW_BYTES else None
 
     def _rows_of_tiles(self, outside: Mapping[int, Int], start: Int, row_stop: Int) -> None:
         """The rows by way of a tile for each value that is turned."""
-        f, rank = self.frame.f, len(self.domain.shape)
+        f, rank, count = self.frame.f, len(self.domain.shape), self.tiles[0].rows
+        size = self.frame.size(self.domain.shape[self.crossed])
+        is_whole = f.icmp("sge", size if self._is_move else f.sub(size, start), count)
         for tile in self.tiles:
-            tile.fill(self._index(outside, start), self.stop)
+            tile.fill(self._index(outside, start), self.stop, is_whole)
 
         def row(position: Int) -> None:
             outer = {**outside, self.crossed: position}
             before = [Index(outer[axis]) for axis in range(rank - 1)]
             write_row(self.frame, self.first, self.stop, lambda e, column: self._write(e, start, before, column))
 
-        f.loop(start, f.smin(f.add(start, self.tiles[0].rows), row_stop), 1, row, at_least_once=True)
+        f.loop(start, f.smin(f.add(start, count), row_stop), 1, row, at_least_once=True)
 
     def _write(self, e: Evaluator, start: Int, before: Sequence[Index], column: Index) -> None:
         f = e.f
