@@ -76,6 +76,10 @@ class Change:
         text = f"opset {self.version} cannot say this {self.before.name}: {message}"
         raise model_error([error("opset-conversion", text, self.location, rule="ONNX, changes of operators")])
 
+    def parts(self) -> tuple[NodeProto, ...]:
+        """All nodes that there are now, in their order."""
+        return (*self.ahead, self.node, *self.behind)
+
     # Attributes
 
     def find(self, name: str) -> AttributeProto | None:

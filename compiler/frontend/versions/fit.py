@@ -24,8 +24,11 @@ MISSPELLED: Collection[tuple[str, str]] = (("GRU", "direction"),)
 """Attributes whose default was no legal value in one version, and meant that of the other."""
 
 
-def fit(change: Change) -> None:
-    """Changes the node by the defaults of its attributes; fails where the other version has no word for it."""
+def fit(change: Change, *, are_types_checked: bool = True) -> None:
+    """Changes the node by the defaults of its attributes; fails where the other version has no word for it.
+
+    are_types_checked: whether the types of its operands are part of that.
+    """
     before, after = change.before, change.after
     if after is None:
         change.fail(f"the operator is new in opset {before.since_version}")
@@ -37,6 +40,8 @@ def fit(change: Change) -> None:
     _keep_defaults(change, before, after)
     _fit_required(change, after)
     _fit_operands(change, after)
+    if are_types_checked:
+        _fit_types(change, after)
 
 
 def _keep_defaults(change: Change, before: Schema, after: Schema) -> None:
@@ -80,16 +85,22 @@ def _fit_operands(change: Change, after: Schema) -> None:
             change.fail(f"it has {len(names)} {kind}s, and {least} to {most} there")
         for position, name in enumerate(names):
             formal = after.input(position) if kind == "input" else after.output(position)
-            if formal is None:
-                continue
-            if not name and formal.option == "single" and kind == "input":
+            if formal is not None and not name and formal.option == "single" and kind == "input":
                 change.fail(f"its input {formal.name} is left out")
-            _fit_type(change, after, formal, name, kind)
 
 
-def _fit_type(change: Change, after: Schema, formal: Formal, name: str, kind: str) -> None:
+def _fit_types(change: Change, after: Schema) -> None:
+    for position, name in enumerate(change.node.input):
+        _fit_type(change, after, after.input(position), name, "input")
+    for position, name in enumerate(change.node.output):
+        _fit_type(change, after, after.output(position), name, "output")
+
+
+def _fit_type(change: Change, after: Schema, formal: Formal | None, name: str, kind: str) -> None:
     type = change.values.types.get(name)
     text = None if type is None else type_text(type)
+    if text is None or formal is None:
+        return
     allowed = after.allowed_types(formal)
-    if text is not None and text not in allowed and f"optional({text})" not in allowed:
+    if text not in allowed and f"optional({text})" not in allowed:
         change.fail(f"its {kind} {name} is {text}, which {after.identity} does not know")

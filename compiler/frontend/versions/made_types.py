@@ -21,7 +21,7 @@ IR_VERSION = 10
 
 def learn_made_types(change: Change) -> None:
     """Notes the types of the values between the nodes of a change, where those that they are made of are known."""
-    nodes = (*change.ahead, change.node, *change.behind)
+    nodes = change.parts()
     wanted = {name for node in nodes for name in node.output if name} - change.values.types.keys()
     if len(nodes) == 1 or not wanted:
         return
