@@ -231,11 +231,16 @@ FUNCTIONS: Rows = {
         "no version of an operator set serves all nodes that come together where functions are expanded",
         "onnxc.inline",
     ),
+    "operator-without-body": ("the operator is no function of others", "onnxc.inline, functions"),
     "overload-version": ("a function has an overload before IR version 10", "ONNX IR, functions"),
     "recursive-function": ("a function calls itself, directly or not", "ONNX IR, functions"),
     "opset-conversion": (
         "a node cannot be said in the version that a model is converted to",
         "onnxc.convert_version, docs/versions.md",
+    ),
+    "unknown-body": (
+        "the function that an operator is depends on what is not known of the node",
+        "onnxc.inline, functions",
     ),
     "unknown-function": ("there is no function of that name", "onnxc.inline, functions"),
     "unknown-attribute-reference": (

@@ -1,16 +1,14 @@
-"""A model without compiling it: every finding about it, the types of its values, functions expanded, a file of it."""
+"""A model without compiling it: every finding about it, the types of its values, a file of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from onnxc.compiler.checked_model import check_or_repair, checked_model
+from onnxc.compiler.checked_model import checked_model
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, error, model_error, warning
 from onnxc.compiler.frontend.check import check_model, collect_findings
 from onnxc.compiler.frontend.custom.operators import NO_OPERATORS, CustomOperator, CustomOperators
 from onnxc.compiler.frontend.external.save import save_model
-from onnxc.compiler.frontend.functions import imported_opsets
 from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
-from onnxc.compiler.frontend.inline import inline_functions
 from onnxc.compiler.frontend.parts.model_of_part import PartVersions, is_part, model_of_part, part_findings
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import LoadedModel, read_model
@@ -19,14 +17,13 @@ from onnxc.compiler.frontend.training.graphs import resolve_training
 from onnxc.compiler.frontend.training.programs import training_programs
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
-from onnxc.compiler.model_versions import convert_checked
 from onnxc.compiler.model_warnings import warn_of
 from onnxc.compiler.options import CompileOptions, ModelSource, custom_operators
 from onnxc.runtime.errors import InputError, ModelError, UnsupportedError
 from onnxc.runtime.files.plain_files import AnyPath
 from onnxc.runtime.records import record
 
-__all__ = ["Inspection", "declare_types", "expand_functions", "find_all", "find_types", "inspect_loaded", "write_model"]
+__all__ = ["Inspection", "declare_types", "find_all", "find_types", "inspect_loaded", "write_model"]
 
 
 def find_all(
@@ -123,36 +120,6 @@ def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel
     types = infer_types(checked, options.inputs)
     warn_of(types.unknown)
     return loaded, checked, types
-
-
-def expand_functions(
-    source: ModelSource,
-    functions: Collection[str] | None = None,
-    limits: Limits | Mapping[str, int] | None = None,
-    allow_links: bool = False,
-    opset: int | None = None,
-) -> ModelProto:
-    """The model with its functions, or those of these names, expanded where they are called."""
-    within = make_limits(limits)
-    loaded, checked = check_or_repair(read_model(source, opset=opset, allow_links=allow_links), within)
-    warn_of(finding for finding in checked.warnings if finding.code in ("unknown-domain", "unknown-operator"))
-    try:
-        return inline_functions(loaded.proto, functions)
-    except UnsupportedError as conflict:
-        if conflict.code != "opset-conflict":
-            raise
-        return inline_functions(_in_one_opset(loaded, checked, within, conflict), functions)
-
-
-def _in_one_opset(loaded: LoadedModel, checked: CheckedModel, within: Limits, conflict: UnsupportedError) -> ModelProto:
-    """The model and its functions in the newest version of ai.onnx that one of them uses; else raises the conflict."""
-    model = loaded.proto
-    imports = [model.opset_import, *(function.opset_import for function in model.functions)]
-    newest = max(imported_opsets(each).get("", 1) for each in imports)
-    try:
-        return convert_checked(loaded, checked, newest, within)
-    except ModelError:
-        raise conflict from None
 
 
 def write_model(source: ModelSource, path: AnyPath, external_data: str | None, allow_links: bool) -> None:

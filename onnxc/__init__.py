@@ -326,16 +326,18 @@ def inline(
     """The model with its functions expanded where they are called, as a message: `SerializeToString()` gives its bytes.
 
     functions: which, each by its name, by its domain and name joined by a dot, or also by its overload after a colon;
-    None means all. The others stay, with calls in their bodies expanded.
+    None means all. The others stay, with calls in their bodies expanded. A name of an operator of ai.onnx that the
+    standard defines as a function means its nodes.
     limits, allow_links, opset: as for `compile`.
 
     All else that the model carries is kept; what a call says of itself, its metadata, documentation and devices, goes
     on to its nodes (docs/inlining.md).
 
-    Raises ModelError where the model is wrong or would grow too large, InputError where it has no such function,
-    UnsupportedError where no version of an operator set serves all nodes that come together.
+    Raises ModelError where the model is wrong or would grow too large, InputError where there is no such function,
+    UnsupportedError where no version of an operator set serves all nodes that come together, or the body of an operator
+    depends on what is not known of a node.
     """
-    inlined: ModelProto = importlib.import_module("onnxc.compiler.inspect_model").expand_functions(
+    inlined: ModelProto = importlib.import_module("onnxc.compiler.inline_model").expand_functions(
         model, functions, limits, allow_links, opset
     )
     return inlined

@@ -1,14 +1,20 @@
-"""The official cases, each with its graph as the body of a function: expanded, they are what they were."""
+"""The official cases, each with its graph as the body of a function: expanded, they are what they were.
 
+Operators that the standard defines as functions are expanded too, and compute what they computed.
+"""
+
+import numpy as np
 import pytest
-from onnx import ModelProto, checker
+from onnx import ModelProto, checker, defs
 
 import onnxc
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.runtime.errors import UnsupportedError
-from tests.conformance.cases import Case, all_cases
+from tests.conformance.cases import Case, all_cases, draws_numbers
+from tests.conformance.compare import difference
+from tests.conformance.versions import ATOL, ROUNDING, RTOL, run
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +75,32 @@ def test_an_expanded_case_is_the_case(shard: int) -> None:
             wrong.append(case.name)
     assert not wrong
     assert count > 200
+
+
+FUNCTIONS = {
+    known.name
+    for known in defs.get_all_schemas_with_history()
+    if not known.domain and (known.has_function or known.has_context_dependent_function)
+}
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_operators_that_are_functions_are_what_they_were(shard: int) -> None:
+    wrong, count = [], 0
+    for case in [case for case in all_cases() if case.kind == "node"][shard :: SHARDS * 2]:
+        model, data = case.load()
+        used = FUNCTIONS.intersection(node.op_type for node in model.graph.node)
+        if not used:
+            continue
+        inlined = ModelProto.FromString(onnxc.inline(model, used).SerializeToString())
+        checker.check_model(inlined)
+        assert used.isdisjoint(node.op_type for node in inlined.graph.node), case.name
+        count += 1
+        if draws_numbers(model.graph):
+            continue
+        rtol = max([RTOL, *(ROUNDING.get(info.type.tensor_type.elem_type, 0.0) for info in model.graph.output)])
+        with np.errstate(all="ignore"):
+            found = difference(run(model, data[0][0]), run(inlined, data[0][0]), rtol, rtol * ATOL / RTOL)
+        wrong += [f"{case.name}: {found}"] if found else []
+    assert not wrong
+    assert count > 90

@@ -314,7 +314,7 @@ def test_what_grows_beyond_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch
         )
 
     official = own(text.replace("CALLS", calls), edit)
-    monkeypatch.setattr("onnxc.compiler.frontend.inline._MESSAGE_BYTES", official.ByteSize())
+    monkeypatch.setattr("onnxc.compiler.frontend.inlining.inline._MESSAGE_BYTES", official.ByteSize())
     with pytest.raises(onnxc.ModelError, match="model-too-large"):
         onnxc.inline(official)
 

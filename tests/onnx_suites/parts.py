@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 import onnx
-from onnx import GraphProto, ModelProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, helper
 from onnx.checker import ValidationError
 from onnx.version_converter import ConvertError
 
@@ -136,13 +136,21 @@ def inline_selected_functions(
     exclude: bool = False,
     inline_schema_functions: bool = False,
 ) -> ModelProto:
-    """The model with these functions expanded, or all but these."""
+    """The model with these functions expanded, or all but these; the standard's own among them where they are asked."""
+    known = {(function.domain, function.name) for function in model.functions}
     if inline_schema_functions:
-        raise NotImplementedError("the standard's own functions")
-    own = {(function.domain, function.name) for function in model.functions}
-    chosen = own - {*function_ids} if exclude else {*function_ids}
+        known |= {(node.domain, node.op_type) for node in model.graph.node if _is_function(node)}
+    chosen = known - {*function_ids} if exclude else {*function_ids}
     with errors_as(ValidationError):
         return _official(onnxc.inline(model, [".".join(each) for each in sorted(chosen)]))
+
+
+def _is_function(node: NodeProto) -> bool:
+    """Whether the standard defines the operator of a node as a function."""
+    if not onnx.defs.has(node.op_type, node.domain):
+        return False
+    known = onnx.defs.get_schema(node.op_type, node.domain)
+    return known.has_function or known.has_context_dependent_function
 
 
 class Extractor:

@@ -100,6 +100,4 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("compose", "shadowed-name", STRICT),
     ("compose", "overlapping_value_info", "the names are of no values of the graph, which ours leaves as they are"),
     ("compose", "overlapping_sparse", "the indices of a sparse tensor are no value, and keep their name"),
-    # Inliner
-    ("inliner", "own functions", "operators that the standard defines by functions are expanded by conversion alone"),
 )

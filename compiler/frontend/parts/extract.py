@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from onnxc.compiler.frontend.checks.findings import listed
 from onnxc.compiler.frontend.functions import ModelFunction, own_names
-from onnxc.compiler.frontend.merge_opsets import Chosen
+from onnxc.compiler.frontend.inlining.merge_opsets import Chosen
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto

@@ -23,13 +23,13 @@ from onnxc.compiler.frontend.functions import (
     own_names,
     subgraphs,
 )
-from onnxc.compiler.frontend.merge_opsets import Chosen, merge_opsets
+from onnxc.compiler.frontend.inlining.hand_on import hand_on, readable
+from onnxc.compiler.frontend.inlining.merge_opsets import Chosen, merge_opsets
 from onnxc.compiler.frontend.proto.onnxc_pb2 import (
     AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
-    NodeDeviceConfigurationProto,
     NodeProto,
     TensorShapeProto,
     TypeProto,
@@ -40,7 +40,7 @@ from onnxc.compiler.frontend.size_names import identifier
 from onnxc.compiler.frontend.value_types import TypeReader, renamed_size
 from onnxc.runtime.errors import InputError, UnsupportedError
 
-__all__ = ["inline_functions"]
+__all__ = ["inline_functions", "names_of"]
 
 _RULE = "ONNX IR, functions"
 
@@ -78,15 +78,18 @@ def inline_functions(model: ModelProto, names: Collection[str] | None = None) ->
 def _chosen(functions: Mapping[FunctionKey, ModelFunction], names: Collection[str] | None) -> Chosen:
     if names is None:
         return Chosen(functions, ())
-    texts = {
-        key: {function.proto.name, str(function).split(":")[0], str(function)} for key, function in functions.items()
-    }
+    texts = {key: names_of(function) for key, function in functions.items()}
     for name in names:
         if not any(name in known for known in texts.values()):
             listing = listed(functions.values())
             raise InputError(f"there is no function {name!r}; the model has {listing}", code="unknown-function")
     chosen = {key: function for key, function in functions.items() if not texts[key].isdisjoint(names)}
     return Chosen(chosen, functions.keys() - chosen.keys())
+
+
+def names_of(function: ModelFunction) -> frozenset[str]:
+    """The names by which a function may be chosen."""
+    return frozenset({function.proto.name, str(function).split(":")[0], str(function)})
 
 
 def _outer_graphs(model: ModelProto) -> Iterator[GraphProto]:
@@ -258,7 +261,7 @@ class _Inliner:
             made.name = attribute.name
             if attribute.ref_attr_name:
                 made.type = made.type or attribute.type
-                made.doc_string = _readable(made.doc_string or attribute.doc_string)
+                made.doc_string = readable(made.doc_string or attribute.doc_string)
             # A graph that a call hands over is part of its caller, and may be expanded more than once.
             if made.HasField("g"):
                 self.graph(made.g, outer.inner(scope.label, own_names(made.g)), site.inner_path(made.name))
@@ -298,7 +301,7 @@ class _Inliner:
             name = self.nodes(f"{site.call_label()}/{formal}")
             nodes.append(NodeProto(op_type="Identity", name=name, input=[source], output=[final]))
         for node in nodes:
-            _hand_on(node, site.node, function, scope)
+            hand_on(node, site.node, scope.find, function.proto)
         for info in function.proto.value_info:
             final = call.scope.find(info.name)
             if final:
@@ -336,42 +339,6 @@ def _declare(container: GraphProto | FunctionProto, infos: Iterable[ValueInfoPro
         if info.name in defined and info.name not in known and info.type.WhichOneof("value"):
             known.add(info.name)
             container.value_info.append(info)
-
-
-def _hand_on(node: NodeProto, call: NodeProto, function: ModelFunction, scope: Scope) -> None:
-    """Gives a node what the call that it is part of says, then what the function says, where it does not say it."""
-    keys = {entry.key for entry in node.metadata_props}
-    for entry in (*call.metadata_props, *function.proto.metadata_props):
-        if entry.key not in keys:
-            keys.add(entry.key)
-            node.metadata_props.append(entry)
-    text = node.doc_string or call.doc_string or function.proto.doc_string
-    if text and not node.doc_string:
-        node.doc_string = _readable(text)
-    configured = {configuration.configuration_id for configuration in node.device_configurations}
-    for configuration in call.device_configurations:
-        if configuration.configuration_id not in configured:
-            _configure(node, configuration, scope)
-
-
-def _configure(node: NodeProto, configuration: NodeDeviceConfigurationProto, scope: Scope) -> None:
-    """Gives a node the stage of the call, and the shardings of those values of the call that it takes or gives."""
-    made = NodeDeviceConfigurationProto()
-    made.CopyFrom(configuration)
-    del made.sharding_spec[:]
-    own = {name for name in (*node.input, *node.output) if name}
-    for spec in configuration.sharding_spec:
-        final = scope.find(spec.tensor_name)
-        if final in own:
-            made.sharding_spec.add().CopyFrom(spec)
-            made.sharding_spec[-1].tensor_name = final
-    if made.sharding_spec or made.HasField("pipeline_stage"):
-        node.device_configurations.append(made)
-
-
-def _readable(text: str | bytes) -> str:
-    """Documentation, which need not be UTF-8, but can only be written so."""
-    return text.decode(errors="replace") if isinstance(text, bytes) else text
 
 
 # Names that are taken
