@@ -155,11 +155,21 @@ def _scaled(weights: np.ndarray, factor: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _shortened(affine: Affine, build: Builder) -> Value | None:
-    """source * a + b, where that is fewer steps than the chain has."""
-    if affine.steps <= 2:
+    """source * a + b, where that is fewer steps than the chain has.
+
+    What is made of a counter is left as it is: coordinates may be whole or half numbers, which other roundings miss.
+    """
+    if affine.steps <= 2 or _is_counted(affine.source):
         return None
     factor = _spread(affine.factor, affine.axis, affine.source, build)
     return _plus(build.mul(affine.source, factor), affine, build)
+
+
+def _is_counted(value: Value) -> bool:
+    """Whether the value is a counter, in any type and along any axis."""
+    while (step := made_by(value, "cast", "broadcast", "reshape")) is not None:
+        value = step.operands[0]
+    return made_by(value, "iota") is not None
 
 
 def _plus(value: Value, affine: Affine, build: Builder) -> Value:

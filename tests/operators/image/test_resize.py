@@ -1,15 +1,17 @@
 """Resize and Upsample against a direct evaluation of the formulas, one element at a time, and ONNX Runtime."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
 import pytest
 
+import onnxc
 from onnxc.runtime.errors import ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
-from tests.support.models import run_ort
+from tests.support.models import model_from_text, run_ort
 
 PARAMETERS = ["roi", "scales", "sizes"]
 X = np.array([[[4, -1, 2, 7, 0, 3], [1, 5, -3, 2, 6, -2], [0, 2, 4, 8, -5, 1]]], np.float32)
@@ -213,6 +215,28 @@ def test_interpolated_integers_are_rounded(dtype: type) -> None:
     (got,) = run_operator("Resize", inputs, opset=19, parameters=PARAMETERS, mode="linear")
     exact = np.interp((np.arange(6) + 0.5) / 2 - 0.5, np.arange(3), x.astype(np.float64))
     assert_close(got, (exact if np.issubdtype(dtype, np.floating) else np.round(exact)).astype(dtype))
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+@pytest.mark.parametrize("scale", ["1.5", "2.5", "24.5"])
+def test_a_coordinate_of_exactly_half_is_none_of_less(target: str, scale: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 19]> g (int32[N] x) => (int32[M] y) <float[1] s = {{{scale}}}> {{
+        y = Resize <nearest_mode = "round_prefer_ceil"> (x, , s)
+    }}"""
+    x = np.arange(7, dtype=np.int32)
+    coordinates = [(i + Fraction(1, 2)) / Fraction(scale) for i in range(int(7 * float(scale)))]
+    got = onnxc.compile(model_from_text(text), target=target)(x)
+    assert_same(got, np.int32([min(floor(coordinate), 6) for coordinate in coordinates]))
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpreter"])
+def test_integers_between_two_are_rounded_alike_on_every_target(target: str) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 13]> g (int32[N] x) => (int32[M] y) <float[1] s = {1.5}> {
+        y = Resize <mode = "linear"> (x, , s)
+    }"""
+    x = np.int32([5, 2, -1, 5, 3])
+    got = onnxc.compile(model_from_text(text), target=target)(x)
+    assert_same(got, np.int32([5, 4, 1, -1, 2, 5, 3]))
 
 
 @pytest.mark.parametrize("way", WAYS)

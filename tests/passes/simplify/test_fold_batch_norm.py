@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
@@ -113,6 +114,12 @@ def _shared_weights(b: Builder, x: Value) -> tuple[Value, ...]:
     return scaled(b, first), second
 
 
+def _coordinates(b: Builder, x: Value) -> Value:
+    """Where elements of an axis that is 1.5 times as long come from: at 1, that is 0.5, which other steps miss."""
+    count = b.iota(x.shape, 0, F64)
+    return b.floor(b.add(b.sub(b.div(b.add(count, 0.5), 1.5), 0.5), 0.5))
+
+
 REFUSES = {
     "bias_alone": Pair((f32(1, 2, 5),), lambda b, x: shifted(b, convolved(b, x), SHIFT)),
     "used_elsewhere": Pair((f32(1, 2, 5),), lambda b, x: _used_twice(b, convolved(b, x))),
@@ -125,6 +132,7 @@ REFUSES = {
     "one_factor_for_a_dot": Pair((f32(2, 3),), lambda b, x: b.mul(b.dot(x, b.constant(MATRIX), "mk,kn->mn"), 0.3)),
     "summed_letter": Pair((f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)),
     "short_chain": Pair((f32(2, 4),), scaled),
+    "coordinates": Pair((f32(N),), _coordinates),
 }
 
 
