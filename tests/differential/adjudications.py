@@ -77,6 +77,12 @@ ROWS: tuple[Row, ...] = (
     row("ort", "QuantizeLinear", '"y = saturate((x / y_scale) + y_zero_point)": an infinity saturates too.'),
     row(
         "ort",
+        "DynamicQuantizeLinear",
+        '"y_scale = (maximum(0, max(x)) - minimum(0, min(x))) / (qmax - qmin)" is 0 for zeros alone, by which nothing '
+        "can be divided; onnx's reference has a range of 1 there, ONNX Runtime a scale of 1.",
+    ),
+    row(
+        "ort",
         "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
         "ReduceSumSquare",
         '"Input tensors of rank zero are valid. Reduction over an empty set of values yields ...": the shape is that '

@@ -138,6 +138,16 @@ def shortest(value: np.generic | str) -> str:
     return str(int(whole)) if whole.is_integer() and abs(whole) < 1e16 else repr(whole)
 
 
+@computes("DynamicQuantizeLinear")
+def dynamic_quantize_linear(g: Given) -> list[object]:
+    """By the range of the elements and 0, which is 1 where it is 0; the scale is an f32, as what is divided by it."""
+    x = g.array(0)
+    high, low = np.float32(x.max(initial=0)), np.float32(x.min(initial=0))
+    scale = np.float32(high - low if high > low else 1) / np.float32(255)
+    zero = np.rint(np.clip(-low / scale, 0, 255))
+    return [np.clip(np.rint(x / scale) + zero, 0, 255), scale, zero]
+
+
 @computes("QuantizeLinear")
 def quantize(g: Given) -> list[object]:
     """saturate(x / y_scale + y_zero_point), halves to even"""

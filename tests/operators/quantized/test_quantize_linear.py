@@ -188,3 +188,11 @@ def test_the_range_decides_the_scale(values: list[object], way: str) -> None:
     assert_close(y_scale, np.asarray(scale))
     assert_same(y_zero, np.asarray(zero))
     assert_same(y, quantized(x, scale, np.asarray(zero)))
+
+
+@pytest.mark.parametrize("values", [[0, 0], [-0.0], []])
+def test_a_range_of_nothing_counts_as_one(values: list[float]) -> None:
+    y, y_scale, y_zero = run_operator("DynamicQuantizeLinear", {"x": f32(values)}, opset=11, outputs=3)
+    assert_same(y, np.zeros(len(values), np.uint8))
+    assert_same(y_scale, np.asarray(np.float32(1) / np.float32(255)))
+    assert_same(y_zero, np.asarray(np.uint8(0)))

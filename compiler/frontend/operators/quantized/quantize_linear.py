@@ -109,6 +109,9 @@ def dequantize_linear(node: Node, ir: Builder) -> Value:
 def dynamic_quantize_linear(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
     """x: f32[...]  ->  y: u8[...], y_scale: f32[], y_zero_point: u8[], which make the most of the range of x and 0
 
+    By the formulas a range of 0, of zeros alone or of nothing, has a scale of 0 and a zero point of NaN. As in onnx's
+    reference it counts as 1 there, so that the scale is 1 / 255 and all is finite; in ONNX Runtime the scale is 1. All
+    elements are 0 either way.
     Source: https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html
     """
     return dynamically_quantized(node.input("x"), ir)
