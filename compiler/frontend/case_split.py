@@ -10,11 +10,15 @@ CaseKey = tuple[tuple[Location, int], ...]
 
 @record
 class RankSplit:
-    """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides."""
+    """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides.
+
+    rank: the only one that the node takes, where the standard says it.
+    """
 
     value: Value
     reason: str
     axis: int | None = None
+    rank: int | None = None
 
 
 @record

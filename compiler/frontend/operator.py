@@ -14,6 +14,7 @@ from onnxc.compiler.diagnostics import Diagnostic, Location, error, model_error,
 from onnxc.compiler.frontend.case_split import CaseKey, CasesNeeded, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.computation import Computation
 from onnxc.compiler.frontend.element_types import dtype_of_element_type
+from onnxc.compiler.frontend.fixed_ranks import fixed_rank
 from onnxc.compiler.frontend.graph import AttributeValue, Graph, GraphNode, Tensor
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.building.random_state import RandomState
@@ -157,7 +158,8 @@ class Node:
     def _split_by_rank(self, value: Value) -> NoReturn:
         """The node is lowered for each rank that `value` may have."""
         reason = "the rank of an operand is only known at run time; give the input a shape with shapes="
-        raise CasesNeeded(RankSplit(value, reason))
+        rank = fixed_rank(self.graph_node, self.operands.index(value)) if value in self.operands else None
+        raise CasesNeeded(RankSplit(value, reason, rank=rank))
 
     def split_by_size(self, value: Value, axis: Int, reason: str) -> NoReturn:
         """The node is lowered for each size that `axis` of the operand may have, as a rank depends on that."""

@@ -5,17 +5,19 @@ import pytest
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.fixed_ranks import RANKS
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.lower import walk as walk_module
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.lower.nodes import call_operator
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.frontend.schemas import versions_of
 from onnxc.compiler.ir.module import walk
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from onnxc.runtime.errors import InputError, UnsupportedError
 from tests.operators.host_models import TARGETS, run_text
-from tests.support.arrays import assert_same
+from tests.support.arrays import assert_close, assert_same
 from tests.support.models import model_from_text
 
 # As PyTorch exports x.squeeze(1): a case that is undecided while the model is built.
@@ -132,6 +134,38 @@ def test_elements_of_several_ranks(target: str, place: int) -> None:
 def test_two_operands_of_any_rank() -> None:
     x, y = np.ones((2, 1), np.float32), np.arange(3, dtype=np.float32)
     assert_same(*run_text("g (float[] x, float[] y) => (float[] z) { z = Mul(x, y) }", {"x": x, "y": y}), x * y)
+
+
+# Operands of which only the operator tells the rank.
+
+
+NORMALIZED = """g (float[] x, float[] s, float[] b, float[] m, float[] v) => (float[] y) {
+    y = BatchNormalization (x, s, b, m, v)
+}"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1, 2), (0, 3, 4)])
+def test_operands_have_the_rank_that_the_operator_gives_them(target: str, shape: tuple[int, ...]) -> None:
+    x, one = np.arange(np.prod(shape), dtype=np.float32).reshape(shape), np.ones(3, np.float32)
+    scale, mean = np.float32([1, -2, 0.5]), np.float32([0, 1, 2])
+    (y,) = run_text(NORMALIZED, {"x": x, "s": scale, "b": one, "m": mean, "v": one * 4}, target)
+    axes = (slice(None), *[None] * (len(shape) - 2))
+    assert_close(y, (x - mean[axes]) / np.float32(np.sqrt(4 + 1e-5)) * scale[axes] + 1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_another_rank_than_the_operator_gives_is_an_error_of_the_call(target: str) -> None:
+    one = np.ones(3, np.float32)
+    with pytest.raises(InputError, match=r"shape \[1, 3\]") as caught:
+        run_text(NORMALIZED, {"x": MATRIX.T, "s": one[None], "b": one, "m": one, "v": one}, target)
+    assert caught.value.code == "declared-shape"
+
+
+def test_ranks_are_given_to_inputs_that_there_are() -> None:
+    for operator, ranks in RANKS.items():
+        known = {formal.name for each in versions_of("", operator) for formal in each.inputs}
+        assert known.issuperset(ranks), operator
 
 
 # Sizes that only data tells, which decide on a rank.

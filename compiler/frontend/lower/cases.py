@@ -168,8 +168,10 @@ def _impossible(reason: str, node: GraphNode, frame: Frame, lower: Lower, work: 
 # The ops that tell cases apart
 
 
-def _counts(split: RankSplit) -> range:
+def _counts(split: RankSplit) -> Sequence[int]:
     """The ranks, or the sizes of the axis, that are told apart."""
+    if split.rank is not None:
+        return (split.rank,)
     if split.axis is not None:
         return range(MOST_ELEMENTS + 1)
     source = squeezed(split.value)
