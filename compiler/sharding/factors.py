@@ -13,7 +13,7 @@ from onnxc.compiler.ir.sharding import Axes, Mesh, is_divisible
 from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.records import record
 
-__all__ = ["Claim", "Dims", "Factor", "claims", "factors_of", "has_axes"]
+__all__ = ["Claim", "Dims", "Factor", "claims", "factors_of", "has_axes", "may_divide"]
 
 Dims = Mapping[Value, Sequence[Axes]]
 """For each value the axes of the mesh that divide each of its axes."""
@@ -75,14 +75,15 @@ def claims(op: Op, dims: Dims, mesh: Mesh) -> tuple[Claim, ...]:
     for factor in factors_of(op):
         for value, axis in factor.axes(op):
             axes = tuple(dims[value][axis])
-            if axes and not used & set(axes) and _may_divide(factor, op, mesh.shards(axes)):
+            if axes and not used & set(axes) and may_divide(factor, op, mesh.shards(axes)):
                 claimed.append(Claim(factor, axes))
                 used.update(axes)
                 break
     return tuple(claimed)
 
 
-def _may_divide(factor: Factor, op: Op, shards: int) -> bool:
+def may_divide(factor: Factor, op: Op, shards: int) -> bool:
+    """Whether the axes of the factor may be divided into so many blocks, of which the last ones may be short."""
     return not factor.is_even or all(is_divisible(value.shape[axis], shards) for value, axis in factor.axes(op))
 
 

@@ -78,6 +78,42 @@ def test_an_mlp_is_columns_then_rows_and_one_all_reduce() -> None:
     assert told(exe)["share_bytes"] == [(2 * 8 * 16 + 16) * 4 // 4] * 4
 
 
+def uneven_mlp(hidden: int, activation: str) -> ModelProto:
+    """An MLP of 8 to `hidden` to 8; of what lies beyond the end of a block Reciprocal makes infinities."""
+    g = Graph()
+    biased = g.add("Add", g.product("x", "up", 8, hidden), g.constant(weight(hidden), "bias"))
+    g.add("MatMul", g.add(activation, biased), g.constant(weight(hidden, 8), "down"), name="y")
+    return plain(graph_model(g.nodes, {"x": ["N", 8]}, {"y": ["N", 8]}, g.constants, 1))
+
+
+@pytest.mark.parametrize(("hidden", "shards"), [(10, 4), (9, 4), (5, 4), (4, 3), (7, 2)])
+@pytest.mark.parametrize("activation", ["Gelu", "Reciprocal"])
+def test_a_hidden_axis_that_blocks_do_not_fill_is_one_all_reduce_as_well(
+    hidden: int, shards: int, activation: str
+) -> None:
+    model = uneven_mlp(hidden, activation)
+    exe = expect_as_undivided(model, {"x": weight(5, 8)}, tp=shards)
+    assert said(sharded(model, tp=shards)) == {"up": [(1, shards)], "down": [(0, shards)]}
+    assert exchanges(exe) == [("all_reduce", "32*N")]
+    # Each device has room for full blocks: of 8 x hidden and hidden x 8 for the matrices, of hidden for the bias.
+    assert told(exe)["share_bytes"] == [-(-hidden // shards) * (8 + 8 + 1) * 4] * shards
+
+
+def test_fewer_columns_than_shards_open_no_block() -> None:
+    assert not [line for line in explain_source(uneven_mlp(3, "Gelu"), 4, 1, 1) if "opens a block" in line]
+
+
+def test_heads_that_shards_do_not_divide_open_no_block() -> None:
+    """Six heads of four on four devices: 24 columns are even, blocks of 6 of them are not those of heads."""
+    g = Graph()
+    split = g.add("Reshape", g.product("x", "up", 8, 24), g.constant(np.array([0, 6, 4])))
+    scaled = g.add("Mul", split, g.constant(weight(6, 1)))
+    g.add("MatMul", g.add("Reshape", scaled, g.constant(np.array([0, 24]))), g.constant(weight(24, 8), "w"), name="y")
+    model = plain(graph_model(g.nodes, {"x": ["N", 8]}, {"y": ["N", 8]}, g.constants, 1))
+    assert not [line for line in explain_source(model, 4, 1, 1) if "opens a block" in line]
+    assert len([line for line in explain_source(model, 3, 1, 1) if "opens a block" in line]) == 1
+
+
 @pytest.mark.parametrize(("kind", "groups"), [("gpt2", HEADS), ("llama", HEADS // 2)])
 def test_a_decoder_is_divided_as_by_hand(kind: str, groups: int) -> None:
     """Twice a layer an all_reduce; caches by heads, and the columns of the logits, are gathered at the end."""

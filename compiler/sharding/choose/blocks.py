@@ -9,9 +9,9 @@ Source: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language M
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from onnxc.compiler.ir.dims import at_least
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.ir.sharding import is_divisible
-from onnxc.compiler.sharding.factors import Factor, factors_of
+from onnxc.compiler.sharding.factors import Factor, factors_of, may_divide
 from onnxc.runtime.records import record
 
 __all__ = ["ParallelBlock", "Program", "is_constant"]
@@ -60,8 +60,11 @@ class Program:
                 yield ParallelBlock(tuple(group), rows)
 
     def _rows(self, columns: Sequence[Op]) -> tuple[Op, ...]:
-        """The products in which the divided columns all end; none where an op needs them whole, or divides unevenly."""
-        if not all(is_divisible(each.result.shape[-1], self.shards) for each in columns):
+        """The products in which the divided columns all end; none where an op needs them whole, or full blocks of them.
+
+        Nor where there are fewer columns than shards.
+        """
+        if not all(at_least(each.result.shape[-1], self.shards) for each in columns):
             return ()
         divided = {each.result: each.result.rank - 1 for each in columns}
         rows = []
@@ -83,8 +86,7 @@ class Program:
         for factor in self.factors[op]:
             pairs = zip(op.operands, factor.operands, strict=True)
             if all(divided[operand] == axis for operand, axis in pairs if operand in divided):
-                even = all(is_divisible(value.shape[axis], self.shards) for value, axis in factor.axes(op))
-                return factor if even else None
+                return factor if may_divide(factor, op, self.shards) else None
         return None
 
 

@@ -90,8 +90,8 @@ def _costs(op: Op, shards: int) -> Mapping[Division, int]:
     gathered = result * (shards - 1) // shards
     assert isinstance(held, int), op
     costs: dict[Division, int] = {"whole": held, "columns": -(-held // shards) + EXCHANGE_COST * gathered}
-    if not _is_lookup(op) and is_divisible(op.operands[0].shape[-1], shards):
-        costs["rows"] = held // shards + EXCHANGE_COST * 2 * gathered
+    if not _is_lookup(op):
+        costs["rows"] = -(-held // shards) + EXCHANGE_COST * 2 * gathered
     return costs
 
 
