@@ -6,13 +6,15 @@ symbols of their own: what they bind is not seen outside.
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from onnxc.runtime.arrays import is_ready
+from onnxc.runtime.devices.arriving import Arriving
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, expect_one_shape, located
 from onnxc.runtime.native.launch import NativeLaunch
@@ -93,7 +95,7 @@ class ExecutionContext(Generic[W]):
     """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
 
     observed: what a step becomes where somebody watches it; else steps are as they are. exchange: how a collective runs
-    where the host has no part in it, None for what is no collective.
+    where the host has no part in it, None for what is no collective. What a collective gives is `Arriving`.
     """
 
     symbols: Sequence[Symbol]
@@ -174,7 +176,7 @@ def _prepare_step(step: Step, context: ExecutionContext[W], known: frozenset[int
         case Launch():
             return context.prepare_launch(step)
         case Host():
-            exchange = None if context.exchange is None else context.exchange(step)
+            exchange = _host_exchange(step, known) if context.exchange is None else context.exchange(step)
             return _prepare_host(step, known) if exchange is None else exchange
         case BindSizes():
             return _prepare_bind_sizes(step, context.symbols)
@@ -209,14 +211,37 @@ def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
     call_at, bindings = prepared_host(step, None), _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
-        try:
+        with _errors_of(step):
             results = call_at(symbols)(*(slots[slot] for slot in step.inputs))
-        except (InputError, MemoryError) as problem:
-            raise host_error(step, problem) from None
         _put(slots, step.outputs, results)
         _bind(bindings, slots, symbols)
 
     return run
+
+
+def _host_exchange(step: Host, known: frozenset[int]) -> RunStep[W] | None:
+    """How a collective of values on the host is begun; None for what is no collective."""
+    begin = importlib.import_module("onnxc.runtime.host.collectives").BEGIN.get(step.function)
+    if begin is None:
+        return None
+    attributes, bindings = compile_attributes(step.attributes), _new_bindings(step.bindings, known)
+
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
+        with _errors_of(step):
+            wait = begin(as_array(slots[step.inputs[0]]), attributes(symbols))
+        slots[step.outputs[0]] = Arriving(_errors_of(step)(wait))
+        _bind(bindings, slots, symbols)
+
+    return run
+
+
+@contextmanager
+def _errors_of(step: Host) -> Iterator[None]:
+    """Errors of what the host does for a step are those of the step."""
+    try:
+        yield
+    except (InputError, MemoryError) as problem:
+        raise host_error(step, problem) from None
 
 
 def prepared_host(step: Host, constants: Mapping[int, np.ndarray] | None) -> Callable[[Sequence[int]], "HostCall"]:

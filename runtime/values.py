@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxc.runtime.arrays import describe, import_array, plain_mapping, type_text
 from onnxc.runtime.device_value import DeviceValue
+from onnxc.runtime.devices.arriving import Arriving
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType, dtype_name
 from onnxc.runtime.errors import InputError
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue, MapKey
 
     # What a slot of a program holds while it runs, and what a call gives: only there are shards.
-    SlotValue = HostValue | DeviceValue | Shards
+    SlotValue = HostValue | DeviceValue | Arriving | Shards
 
 # The sizes of the type of a tensor, dense or sparse, where it tells the rank.
 _SIZES = re.compile(r"\[((?:\d+|\?\w+)(?:, (?:\d+|\?\w+))*|)\]\)?$")
 
 __all__ = [
-    "as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "sparse_element",
+    "arrived", "as_array", "host_value", "import_value", "is_optional_type", "own_values", "shape_of", "sparse_element",
     "stack_arrays",
 ]  # fmt: skip
 
@@ -39,19 +40,27 @@ def as_array(value: "SlotValue") -> np.ndarray:
     """A value that is a tensor, in the memory of the host; any other is a broken invariant of the compiler."""
     if isinstance(value, np.ndarray):
         return value
-    assert isinstance(value, DeviceValue), type(value)
-    return value.host()
+    value = arrived(value)
+    assert isinstance(value, np.ndarray | DeviceValue), type(value)
+    return value if isinstance(value, np.ndarray) else value.host()
 
 
 def host_value(value: "SlotValue") -> "HostValue":
     """A value of any type, in the memory of the host."""
+    value = arrived(value)
     if isinstance(value, Shards):
         return value.whole()
     return value.host() if isinstance(value, DeviceValue) else value
 
 
+def arrived(value: "SlotValue") -> "HostValue | DeviceValue | Shards":
+    """The value itself; one that is on its way is waited for."""
+    return value.value() if isinstance(value, Arriving) else value
+
+
 def shape_of(value: "SlotValue") -> tuple[int, ...]:
     """The shape of a value that is a tensor, dense or sparse, wherever it lies."""
+    value = arrived(value)
     assert isinstance(value, np.ndarray | DeviceValue | SparseTensor), type(value)
     return value.shape
 
@@ -161,7 +170,7 @@ def _own(result: "SlotValue", seen: set[int]) -> "HostValue":
     if type(result) is NewSequence and id(result) not in seen:
         seen.add(id(result))
         return tuple(result)
-    if isinstance(result, Shards | DeviceValue):
+    if isinstance(result, Shards | DeviceValue | Arriving):
         return _own(host_value(result), seen)
     return _own_container(result, seen)
 

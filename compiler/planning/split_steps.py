@@ -1,9 +1,11 @@
 """Where native code must stop: the ops of a block in steps, native ones together, every other one alone.
 
 An op is ready when its operands exist and the symbols in its sizes are bound; within that freedom steps are made as
-few as possible.
+few as possible. But collectives overlap with what takes long and depends on nothing of them: what they wait for is a
+step before, the rest is one behind, and what reads their results is behind that.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Literal
@@ -12,6 +14,7 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import type_symbols
+from onnxc.compiler.planning.exchange_order import leading_to_exchange
 from onnxc.runtime.records import record
 
 NativeOps = tuple[Op, ...]
@@ -35,7 +38,8 @@ def split_steps(block: Block, is_native: Callable[[Op], bool], bound: frozenset[
         steps += waiting.take_alone("host")
         together = waiting.take_native(lambda ready: _without_early(ready, uses, native))
         steps += [together] if together else []
-        assert waiting.count < before, f"no op is ready: {list(waiting.waiting)[:10]}"
+        ended = not together and waiting.end_exchange()
+        assert ended or waiting.count < before, f"no op is ready: {list(waiting.waiting)[:10]}"
     exists = waiting.exists
     made = {operand for step in steps if isinstance(step, tuple) for op in step for operand in op.results}
     leaving = [v for v in block.results if v.op is not None and is_generator(v.op) and v.op.name != "constant"]
@@ -56,6 +60,8 @@ class _Waiting:
         self.symbols: set[str] = set()
         # What the native step that is being made has so far.
         self.made: set[Value] = set()
+        self.exchanges = [op for op in self.ops if is_exchange(op)]
+        self.begun: deque[Op] = deque()
         self.ready: dict[_Kind, list[int]] = {"generator": [], "host": [], "native": []}
         self.waiting: dict[Value | str, list[Op]] = {}
         by_host = [operand for op in block.ops if op not in native for operand in op.operands]
@@ -71,11 +77,25 @@ class _Waiting:
         ready = self.ready[kind]
         while ready:
             op = self.ops[heappop(ready)]
-            self.exists.update(op.results)
-            self.symbols.update(self.order[op].binds)
             self.count -= 1
-            self._arrived((*op.results, *self.order[op].binds))
+            if is_exchange(op):
+                self.exchanges.remove(op)
+                self.begun.append(op)
+            else:
+                self._finish(op)
             yield op
+
+    def end_exchange(self) -> bool:
+        """What was exchanged first is there; whether anything was."""
+        if self.begun:
+            self._finish(self.begun.popleft())
+            return True
+        return False
+
+    def _finish(self, op: Op) -> None:
+        self.exists.update(op.results)
+        self.symbols.update(self.order[op].binds)
+        self._arrived((*op.results, *self.order[op].binds))
 
     def take_native(self, chosen: Callable[[dict[Op, None]], NativeOps]) -> NativeOps:
         """What is `chosen` of the native ops that are ready, in order, with the generators that they use."""
@@ -87,7 +107,8 @@ class _Waiting:
             native[op] = None
             self.made.update(op.results)
             self._arrived(op.results)
-        taken = chosen(native)
+        leading = leading_to_exchange(native, self.exchanges, self.exists, is_under_way=bool(self.begun))
+        taken = chosen(leading)
         steps = frozenset(taken)
         self.made.clear()
         for op in native:
@@ -130,6 +151,11 @@ class _Waiting:
                 self._queue(op)
 
 
+def is_exchange(op: Op) -> bool:
+    """Whether devices meet in the op."""
+    return PRIMITIVES[op.name].kind == "collective"
+
+
 def is_generator(op: Op) -> bool:
     """Whether the op needs no operand and has no effect, so that it can be made wherever it is wanted.
 
@@ -142,7 +168,7 @@ def is_generator(op: Op) -> bool:
 def _is_native(op: Op, is_native: Callable[[Op], bool]) -> bool:
     primitive = PRIMITIVES[op.name]
     has_kernel = primitive.anchor is not None or not primitive.structural
-    return has_kernel and primitive.kind != "host" and is_native(op)
+    return has_kernel and primitive.kind not in ("host", "collective") and is_native(op)
 
 
 @record
@@ -179,14 +205,17 @@ def _uses(block: Block) -> dict[Value, list[Op | None]]:
 
 
 def _without_early(ready: dict[Op, None], uses: dict[Value, list[Op | None]], native: frozenset[Op]) -> NativeOps:
-    """`ready` without movements of constants that only later native steps read: made there, they need no buffer."""
+    """`ready` without movements of constants that only later native steps read: made there, they need no buffer.
+
+    Nothing where generators alone are left.
+    """
     kept = dict(ready)
     for op in reversed(ready):
         readers = [reader for result in op.results for reader in uses.get(result, [])]
         later = all(reader is not None and reader not in kept and reader in native for reader in readers)
         if readers and later and _moves_constants(op):
             del kept[op]
-    return tuple(kept)
+    return () if all(map(is_generator, kept)) else tuple(kept)
 
 
 def _moves_constants(op: Op) -> bool:

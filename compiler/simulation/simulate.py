@@ -189,16 +189,15 @@ class _Call:
             tuple(dict.fromkeys(each.divided.stage.ordinal for each in segments)),
             sum(span.seconds for span in spans if span.kind == "compute"),
             sum(span.seconds for span in spans if span.kind == "collective"),
+            sum(cost.overlapped_seconds for cost in costs),
             float(sent),
             memory,
             tuple(event for turn in made if turn.segment in run for event in self._events(turn)),
         )
 
     def _events(self, turn: Turn) -> Iterator[Event]:
-        start = turn.start
         for span in self.costs[turn.part][turn.segment].spans:
-            yield Event(span.kind, span.name, turn.part, start, span.seconds)
-            start += span.seconds
+            yield Event(span.kind, span.name, turn.part, turn.start + span.start, span.seconds)
 
     def _exchanges(self) -> Iterator[ExchangeTotal]:
         """Exchanges of a whole call, those that are alike together."""

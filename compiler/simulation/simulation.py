@@ -57,13 +57,15 @@ class ExchangeTotal:
 class DeviceClass:
     """Devices that do the same.
 
-    sent_bytes: what one of them sends in a call, on average. The rest of the call it waits for others.
+    overlapped_seconds: of those in which one exchanges, those in which it computes, too. sent_bytes: what one of them
+    sends in a call, on average. The rest of the call it waits for others.
     """
 
     devices: tuple[int, ...]
     stages: tuple[int, ...]
     computing_seconds: float
     exchanging_seconds: float
+    overlapped_seconds: float
     sent_bytes: float
     memory: Memory
     events: tuple[Event, ...]
@@ -93,10 +95,11 @@ class Simulation:
 
     @cached_property
     def shares(self) -> Mapping[str, float]:
-        """Of the time of all devices the shares in which they compute, exchange, and wait for others."""
+        """Of the time of all devices the shares in which they compute, only exchange, and wait for others."""
         whole = self.seconds * self.devices or 1.0
         computing = sum(each.computing_seconds * len(each.devices) for each in self.classes) / whole
-        exchanging = sum(each.exchanging_seconds * len(each.devices) for each in self.classes) / whole
+        alone = ((each.exchanging_seconds - each.overlapped_seconds) * len(each.devices) for each in self.classes)
+        exchanging = sum(alone) / whole
         return {"computing": computing, "exchanging": exchanging, "waiting": max(0.0, 1 - computing - exchanging)}
 
     @property

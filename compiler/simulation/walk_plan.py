@@ -1,6 +1,11 @@
-"""What one device does in the program of a segment: spans of computing and exchanges, and the memory that it takes."""
+"""What one device does in the program of a segment: spans of computing and exchanges, and the memory that it takes.
+
+Exchanges are one after the other, in the order in which they are begun. Each overlaps with what the device computes
+until a step reads its result, as on devices with an exchange stream of their own.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from onnxc.compiler.ir.dim_symbols import evaluate
@@ -20,6 +25,7 @@ from onnxc.compiler.planning.kernel_plan import (
     Region,
     Release,
     Segment,
+    values_read,
 )
 from onnxc.compiler.planning.place_buffers import value_bytes
 from onnxc.compiler.sharding.factors import has_axes
@@ -58,24 +64,43 @@ class Meeting:
 
 @record
 class Span:
-    """What a device is at without a break: steps one behind the other, or a collective."""
+    """What a device is at without a break, in seconds from the start of the program: steps, or a collective."""
 
     kind: Literal["compute", "collective"]
     name: str
-    seconds: float
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
 
 
 @record
 class ProgramCost:
-    """peak_bytes: of what is received and made, arenas included, where it takes most."""
+    """seconds: until all is computed and exchanged. peak_bytes: of what is received and made, where it takes most.
+
+    Arenas are included.
+    """
 
     spans: tuple[Span, ...]
     meetings: tuple[Meeting, ...]
     peak_bytes: int
+    seconds: float
 
     @property
-    def seconds(self) -> float:
-        return sum(span.seconds for span in self.spans)
+    def overlapped_seconds(self) -> float:
+        """In which the device computes and exchanges."""
+        computing, exchanging = ([s for s in self.spans if s.kind == kind] for kind in ("compute", "collective"))
+        total, ordinal = 0.0, 0
+        for exchange in exchanging:
+            while ordinal < len(computing) and computing[ordinal].end <= exchange.start:
+                ordinal += 1
+            for span in computing[ordinal:]:
+                if span.start >= exchange.end:
+                    break
+                total += min(span.end, exchange.end) - max(span.start, exchange.start)
+        return total
 
 
 def walk_plan(plan: KernelPlan, received: Sequence[Value], sizes: Sizes, machines: Machines) -> ProgramCost:
@@ -86,7 +111,7 @@ def walk_plan(plan: KernelPlan, received: Sequence[Value], sizes: Sizes, machine
     walk = _Walk(plan, sizes, machines)
     walk.hold(received)
     walk.steps(plan.body)
-    return ProgramCost(_joined(walk.spans), tuple(walk.meetings), walk.peak)
+    return ProgramCost(_joined(walk.spans), tuple(walk.meetings), walk.peak, walk.end)
 
 
 def bytes_of(values: Iterable[Value], sizes: Sizes) -> int:
@@ -95,13 +120,20 @@ def bytes_of(values: Iterable[Value], sizes: Sizes) -> int:
 
 
 class _Walk:
-    """The spans and exchanges so far, the bytes of each value that is held now, and the most that were."""
+    """The spans and exchanges so far, the bytes of each value that is held now, and the most that were.
 
-    def __init__(self, plan: KernelPlan, sizes: Sizes, machines: Machines) -> None:
+    now: when the device has computed what it has so far; exchanged: when the last exchange ends. begun: when each
+    collective is done whose result nothing has read. late: what is to be released once nothing of it is on its way.
+    """
+
+    def __init__(self, plan: KernelPlan, sizes: Sizes, machines: Machines, now: float = 0.0) -> None:
         self.plan, self.sizes, self.machines = plan, sizes, machines
+        self.now = self.exchanged = now
+        self.begun: dict[Op, float] = {}
         self.spans: list[Span] = []
         self.meetings: list[Meeting] = []
         self.held: dict[Value, int] = {}
+        self.late: set[Value] = set()
         self.peak = 0
 
     def steps(self, region: Region) -> None:
@@ -113,7 +145,13 @@ class _Walk:
         self.held |= {value: self._bytes((value,)) for value in values}
         self.peak = max(self.peak, sum(self.held.values()) + more)
 
+    @property
+    def end(self) -> float:
+        """When all is there."""
+        return max(self.now, self.exchanged)
+
     def _step(self, step: PlanStep) -> None:
+        self._await(values_read(step))
         match step:
             case Segment():
                 for launch in step.launches:
@@ -129,8 +167,7 @@ class _Walk:
             case Branch():
                 self._branch(step)
             case Release():
-                for value in step.values:
-                    self.held.pop(value, None)
+                self._release(step.values)
             case GuardStep():
                 self._expect(step.op)
             case Loop():
@@ -139,13 +176,14 @@ class _Walk:
                 raise _undecided(step.op, f"the size {', '.join(bound_symbols(step.op))}")
 
     def _branch(self, step: Branch) -> None:
-        """The branch that takes longer; data decides on it."""
-        sides = [_Walk(self.plan, self.sizes, self.machines) for _ in range(2)]
+        """The branch that takes longer; data decides on it. It is taken to overlap with nothing outside."""
+        sides = [_Walk(self.plan, self.sizes, self.machines, self.end) for _ in range(2)]
         for side, region in zip(sides, (step.then, step.otherwise), strict=True):
             side.steps(region)
-        longer = max(sides, key=lambda side: sum(span.seconds for span in side.spans))
+        longer = max(sides, key=lambda side: side.end)
         self.spans += longer.spans
         self.meetings += longer.meetings
+        self.now = self.exchanged = longer.end
         self.hold(step.op.results, max(side.peak for side in sides))
 
     def _launch_seconds(self, launch: Launch) -> float:
@@ -161,10 +199,30 @@ class _Walk:
         count, slowest = max(made, key=lambda each: each[1].seconds)
         meeting = Meeting(op.name, count, nbytes, slowest)
         self.meetings.append(meeting)
-        self.spans.append(Span("collective", f"{op.name} of {nbytes} bytes, {slowest.algorithm}", slowest.seconds))
+        name = f"{op.name} of {nbytes} bytes, {slowest.algorithm}"
+        self.spans.append(Span("collective", name, self.end, self.end + slowest.seconds))
+        self.begun[op] = self.exchanged = self.spans[-1].end
+
+    def _await(self, values: Iterable[Value]) -> None:
+        """The device waits for those of the values that are on their way; what they were made of may go then."""
+        for op in dict.fromkeys(value.op for value in values):
+            if op is not None and op in self.begun:
+                self.now = max(self.now, self.begun.pop(op))
+                self._release(value for value in op.operands if value in self.late)
+
+    def _release(self, values: Iterable[Value]) -> None:
+        """Values are there no more; what is on its way is kept until it has arrived."""
+        under_way = {operand for op in self.begun for operand in op.operands}
+        for value in tuple(values):
+            self.late.discard(value)
+            if value in under_way:
+                self.late.add(value)
+            else:
+                self.held.pop(value, None)
 
     def _compute(self, seconds: float) -> None:
-        self.spans.append(Span("compute", "", seconds))
+        start, self.now = self.now, self.now + seconds
+        self.spans.append(Span("compute", "", start, self.now))
 
     def _evaluated(self, size: Dim) -> int:
         return evaluate(size, self.sizes)
@@ -194,14 +252,15 @@ def _undecided(op: Op, what: str) -> UnsupportedError:
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """The spans, with steps that follow one another as one."""
+    """The spans, with steps that follow one another at once as one."""
     joined: list[Span] = []
     count = 0
     for span in spans:
-        if span.kind == "compute" and joined and joined[-1].kind == "compute":
+        last = joined[-1] if joined else None
+        if span.kind == "compute" and last is not None and last.kind == "compute" and last.end == span.start:
             count += 1
-            joined[-1] = Span("compute", f"{count} steps", joined[-1].seconds + span.seconds)
+            joined[-1] = Span("compute", f"{count} steps", last.start, span.end)
         else:
             count = 1
-            joined.append(Span("compute", "1 step", span.seconds) if span.kind == "compute" else span)
+            joined.append(replace(span, name="1 step") if span.kind == "compute" else span)
     return tuple(joined)

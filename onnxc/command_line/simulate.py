@@ -89,7 +89,9 @@ def simulation_parts(simulation: Simulation) -> Iterator[RenderableType]:
     """What a call takes, then devices, then exchanges from those that take longest on."""
     yield facts_table(_facts(simulation))
     yield ""
-    classes = table("devices", "stages", "computing", "exchanging", "sent", "weights", "inputs", "working", "memory")
+    classes = table(
+        "devices", "stages", "computing", "exchanging", "both", "sent", "weights", "inputs", "working", "memory"
+    )
     for each in simulation.classes:
         classes.add_row(*_class_cells(each))
     yield classes
@@ -117,7 +119,7 @@ def _class_cells(each: DeviceClass) -> tuple[str, ...]:
     first, last, memory = each.devices[0], each.devices[-1], each.memory
     is_run = last - first + 1 == len(each.devices)
     devices = f"{first}..{last}" if is_run else f"{len(each.devices)} from {first} on"
-    times = (each.computing_seconds, each.exchanging_seconds)
+    times = (each.computing_seconds, each.exchanging_seconds, each.overlapped_seconds)
     sizes = (each.sent_bytes, memory.weights, memory.inputs, memory.working, memory.total)
     return devices, ", ".join(map(str, each.stages)), *map(seconds_text, times), *map(bytes_text, sizes)
 

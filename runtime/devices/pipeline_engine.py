@@ -21,7 +21,7 @@ from onnxc.runtime.host.rendezvous import receive, send
 from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature
 from onnxc.runtime.stats import Stats, work_of
-from onnxc.runtime.values import host_value
+from onnxc.runtime.values import arrived, host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
@@ -125,7 +125,7 @@ class PipelineEngine:
         for key, transfer in enumerate(self.pipeline.transfers):
             if transfer.source != segment:
                 continue
-            result = results[transfer.result]
+            result = arrived(results[transfer.result])
             assert not isinstance(result, Shards), result
             for source, target in transfer.pairs:
                 if source == target == device:

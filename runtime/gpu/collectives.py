@@ -1,7 +1,8 @@
 """Exchanges between GPUs of one process: calls of NCCL on the streams of all devices of a group, made at once.
 
-The threads of the devices meet before anything is enqueued, and the last one enqueues for all: nobody's stream waits
-for a device that never came, and errors of one end the others there.
+These streams are of exchanges alone, so that launches that need nothing of one overlap with it. The threads of the
+devices meet before anything is enqueued, and the last one enqueues for all: nobody's stream waits for a device that
+never came, and errors of one end the others there.
 """
 
 import time
@@ -11,10 +12,12 @@ from threading import Lock
 
 import numpy as np
 
+from onnxc.runtime.devices.arriving import Arriving
 from onnxc.runtime.dtypes import dtype_name
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.exchange_stream import ExchangeStream
 from onnxc.runtime.gpu.nccl import BYTES, Nccl, reduction
 from onnxc.runtime.gpu.wanted import on_device
 from onnxc.runtime.gpu.workspaces import Call
@@ -105,7 +108,7 @@ class Communicators:
             def run(slots: Slots, symbols: Symbols, call: Call) -> None:
                 given = attributes(symbols)
                 array = on_device(slots[step.inputs[0]], call)
-                slots[step.outputs[0]] = _exchanged(step.function, array, given, ordinal, self, call)
+                slots[step.outputs[0]] = Arriving(_begin(step.function, array, given, ordinal, self, call))
 
             return run
 
@@ -128,23 +131,28 @@ class Communicators:
             self._lock.release()
 
 
-def _exchanged(
+def _begin(
     name: str,
     array: DeviceArray,
     attributes: Mapping[str, object],
     device: int,
     communicators: Communicators,
     call: Call,
-) -> DeviceArray:
-    """What the device gets where it brings the array; it is there in the order of the call's stream."""
+) -> Callable[[], DeviceArray]:
+    """Enqueues the exchange to which the device brings `array`.
+
+    Gives what makes the call's stream wait for the result, and gives that.
+    """
     group, collective = group_of(device, attributes), _COLLECTIVES[name]
     if len(group) == 1:
-        return array
+        return lambda: array
     shape = _result_shape(array.shape, collective, len(group), attributes)
     made = call.new_array(shape, array.dtype, "what other devices send")
     element = reduction(dtype_name(array.dtype), str(attributes["kind"])) if "kind" in attributes else (BYTES, 0)
     size = array.size if "kind" in attributes else array.nbytes
-    ticket = np.array([array.address, made.address, call.stream, size, *element], np.uint64)
+    exchanges = _exchanges_of(call)
+    exchanges.follow(call.stream)
+    ticket = np.array([array.address, made.address, exchanges.stream, size, *element], np.uint64)
 
     def enqueue(tickets: Sequence[np.ndarray], attributes: Mapping[str, object]) -> tuple[np.ndarray, ...]:
         with communicators.of_group(group) as members:
@@ -153,7 +161,15 @@ def _exchanged(
 
     call.in_flight = True
     meet(name, [ticket], attributes, enqueue)
-    return made
+    event = exchanges.begun(array, made)
+    return lambda: exchanges.wait(event, call.stream)
+
+
+def _exchanges_of(call: Call) -> ExchangeStream:
+    """The stream of the exchanges of a call."""
+    if call.workspace.exchanges is None:
+        call.workspace.exchanges = ExchangeStream(call.device)
+    return call.workspace.exchanges
 
 
 def _enqueue(nccl: Nccl, name: str, tickets: Sequence[np.ndarray], members: Sequence[int]) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
@@ -17,7 +17,15 @@ from onnxc.runtime.gpu.driver import Driver, version_text
 from onnxc.runtime.gpu.shared_library import read_pointer
 from onnxc.runtime.records import record
 
-__all__ = ["Device", "DeviceProperties", "LoadedCode", "device_count", "expect_architecture", "properties_of"]
+__all__ = [
+    "Device",
+    "DeviceProperties",
+    "LoadedCode",
+    "device_count",
+    "end_handles",
+    "expect_architecture",
+    "properties_of",
+]
 
 # CUstream_flags, CUevent_flags.
 _NON_BLOCKING, _DISABLE_TIMING = 1, 2
@@ -249,5 +257,15 @@ def _unload(device: Device, modules: list[int]) -> None:
         with device.current():
             for module in modules:
                 device.driver.functions["cuModuleUnload"](module)
+    except DeviceError:
+        return
+
+
+def end_handles(device: Device, calls: Sequence[tuple[str, int]]) -> None:
+    """Calls functions of the driver with handles; nobody is there to be told what goes wrong."""
+    try:
+        with device.current():
+            for function, handle in calls:
+                device.driver.functions[function](handle)
     except DeviceError:
         return

@@ -39,7 +39,7 @@ from onnxc.runtime.native.workspaces import WorkspacePool
 from onnxc.runtime.program import Constant, Launch, Program
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.steps import ExecutionContext, RunStep, Slots, Symbols, guard_check, prepare_body, run_body
-from onnxc.runtime.values import host_value, own_values, stack_arrays
+from onnxc.runtime.values import arrived, host_value, own_values, stack_arrays
 
 if TYPE_CHECKING:
     # Not loaded for one device: exchanges bring all meanings of primitives with them.
@@ -201,7 +201,7 @@ def _device_step(step: Launch, launch: NativeLaunch) -> RunStep[Call]:
 
 def _stack(tensors: Sequence["SlotValue"], call: Call) -> "SlotValue":
     """Tensors along a new first axis: on the device if one of them is there."""
-    if not any(isinstance(tensor, DeviceArray) for tensor in tensors):
+    if not any(isinstance(arrived(tensor), DeviceArray) for tensor in tensors):
         return stack_arrays(tensors)
     arrays = [on_device(tensor, call) for tensor in tensors]
     first = arrays[0]

@@ -40,6 +40,8 @@ def exchanging_call(engine: DeviceEngine, communicators: Communicators) -> Itera
     with engine.call() as call:
         try:
             yield call
+            if call.workspace.exchanges is not None:
+                call.workspace.exchanges.wait_for_all(call.stream)
             if call.in_flight:
                 call.synchronize()
         except BaseException:

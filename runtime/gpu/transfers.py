@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.collectives import Communicators, Group
-from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.device import Device, end_handles
 from onnxc.runtime.gpu.nccl import BYTES
-from onnxc.runtime.gpu.workspaces import Call, end_handles
+from onnxc.runtime.gpu.workspaces import Call
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue

@@ -11,7 +11,7 @@ from onnxc.runtime.errors import InputError
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.memory import Block
 from onnxc.runtime.gpu.workspaces import Call
-from onnxc.runtime.values import as_array, host_value
+from onnxc.runtime.values import arrived, as_array, host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
@@ -33,6 +33,7 @@ def as_wanted(value: "SlotValue", want: Wanted, call: Call) -> "SlotValue":
     """A result where it is wanted; on the device in an array of the caller's own, or in the one that was given."""
     if isinstance(want, np.ndarray) or want is Residency.HOST:
         return host_value(value)
+    value = arrived(value)
     if not isinstance(value, np.ndarray | DeviceArray) or value.dtype == STRING:
         return value
     result = on_device(value, call)
@@ -61,6 +62,7 @@ def _copied(array: DeviceArray, call: Call) -> DeviceArray:
 
 def on_device(value: "SlotValue", call: Call) -> DeviceArray:
     """The array on the device, where it stays; an array of the host is copied there."""
+    value = arrived(value)
     return value if isinstance(value, DeviceArray) else uploaded(as_array(value), call)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.arrays import LEGACY_STREAM, DeviceArray
-from onnxc.runtime.gpu.device import Device, LoadedCode
+from onnxc.runtime.gpu.device import Device, LoadedCode, end_handles
+from onnxc.runtime.gpu.exchange_stream import ExchangeStream
 from onnxc.runtime.gpu.graphs import GraphCache
 from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, roomy_buffer, rounded_bytes
 from onnxc.runtime.gpu.status_words import StatusWords
@@ -36,7 +37,7 @@ from onnxc.runtime.program import (
 )
 from onnxc.runtime.records import record
 
-__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "end_handles", "enqueue_launch"]
+__all__ = ["Call", "DeviceWorkspace", "Shared", "Staging", "enqueue_launch"]
 
 
 @record(eq=False)
@@ -124,6 +125,8 @@ class DeviceWorkspace:
         # Where the table of growing sizes is, on the host and on the device.
         self.size_table = array("q", (0, 0))
         self.words[FRAME_HEAP] = self.size_table.buffer_info()[0]
+        # Of one of several devices, from its first exchange on.
+        self.exchanges: ExchangeStream | None = None
         # The stream of the last call that was left without waiting, and the call, which is not kept for this.
         self.pending: int | None = None
         self.last: weakref.ref[Call] | None = None
@@ -301,6 +304,8 @@ class Call:
     def abandon(self) -> None:
         """After an error: waits until nothing of the call runs any more, and forgets it."""
         self._is_open = False
+        if self.workspace.exchanges is not None:
+            self.workspace.exchanges.abandon()
         self.device.driver.functions["cuStreamSynchronize"](self.stream)
         # A device that is lost has nothing to clear, and the error is the one that was raised.
         with suppress(DeviceError):
@@ -334,13 +339,3 @@ def enqueue_launch(launch: NativeLaunch, workspace: DeviceWorkspace, stream: int
         raise DeviceError(message, code="too-many-elements")
     if result:
         workspace.device.driver.fail(result, f"to launch the kernels of {launch.step.entry}", "cuLaunchKernelEx")
-
-
-def end_handles(device: Device, calls: Sequence[tuple[str, int]]) -> None:
-    """Calls functions of the driver with handles; nobody is there to be told what goes wrong."""
-    try:
-        with device.current():
-            for function, handle in calls:
-                device.driver.functions[function](handle)
-    except DeviceError:
-        return

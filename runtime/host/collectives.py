@@ -12,7 +12,7 @@ from onnxc.runtime.host.attributes import integer, integer_pairs, text
 from onnxc.runtime.host.elements import F32, narrow
 from onnxc.runtime.host.reductions import COMBINE, accumulator
 from onnxc.runtime.host.registry import Arrays, Attributes, Meaning, meaning
-from onnxc.runtime.host.rendezvous import meet
+from onnxc.runtime.host.rendezvous import Combine, begin_meeting, meet
 from onnxc.runtime.records import record
 
 ELEMENTS_AT_ONCE = 1 << 14
@@ -20,11 +20,16 @@ ELEMENTS_AT_ONCE = 1 << 14
 piece; pieces of a quarter took 0.4 ms."""
 
 
+BEGIN: dict[str, Callable[[np.ndarray, Attributes], Callable[[], np.ndarray]]] = {}
+"""For each collective what begins it, with the operand of this thread's device, and gives what waits for the result."""
+
+
 def collective(name: str) -> Callable[[Meaning], Meaning]:
     """A decorator that registers the meaning of a collective: from the operands of all devices the results of all."""
 
     def register(combine: Meaning) -> Meaning:
-        silenced = np.errstate(all="ignore")(combine)
+        silenced: Combine = np.errstate(all="ignore")(combine)
+        BEGIN[name] = lambda operand, attributes: begin_meeting(name, operand, attributes, silenced)
         return meaning(name)(lambda operands, attributes: meet(name, operands, attributes, silenced))
 
     return register

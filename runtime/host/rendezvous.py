@@ -3,6 +3,10 @@
 The devices are threads of one process; an `Exchanges` of another kind takes the place of the rendezvous where they are
 processes (runtime/ranks/). Results do not depend on who comes last: what is combined is in the order of the
 group. A device that fails, or does not come within a time limit, ends the call for all; nobody waits for ever.
+
+Who brings something waits for nobody, and asks for its result later. All devices begin the same exchanges in the same
+order: of those that wait, whoever is least far has what it waits for, so that not all can wait for one another. What a
+device has brought it does not write to any more.
 """
 
 import threading
@@ -19,7 +23,8 @@ from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.records import record
 
 __all__ = [
-    "DeviceStopped", "Exchanges", "Rendezvous", "Sendable", "device_of_thread", "group_of", "meet", "receive", "send",
+    "DeviceStopped", "Exchanges", "Rendezvous", "Sendable", "begin_meeting", "device_of_thread", "group_of", "meet",
+    "receive", "send",
 ]  # fmt: skip
 
 Arrays = Sequence[np.ndarray]
@@ -32,10 +37,13 @@ Sendable = HostValue | DeviceValue
 class Exchanges(Protocol):
     """What brings the devices of one call together."""
 
-    def exchange(
+    def bring(
         self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
-    ) -> np.ndarray:
-        """What `device` gets where it brings `operand`: its result of `combine` on the operands of its group."""
+    ) -> Callable[[], np.ndarray]:
+        """Brings `operand` for `device`, and waits for nobody; gives what waits for the result.
+
+        That is the result of `combine` on the operands of its group; it is asked for once.
+        """
 
     def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
         """Gives a value of `device`, which nobody writes to any more, to `target`; waits for nobody."""
@@ -77,10 +85,10 @@ class Rendezvous:
             self._failed = True
             self._changed.notify_all()
 
-    def exchange(
+    def bring(
         self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
-    ) -> np.ndarray:
-        """What `device` gets where it brings `operand`."""
+    ) -> Callable[[], np.ndarray]:
+        """Brings `operand` for `device`; gives what waits for the result. Who comes last combines."""
         group = group_of(device, attributes)
         meeting = self._come(device, group, name, operand)
         if len(meeting.came) == len(group) and self._is_last(meeting, device):
@@ -88,7 +96,7 @@ class Rendezvous:
             with self._changed:
                 meeting.results = dict(zip(group, results, strict=True))
                 self._changed.notify_all()
-        return self._result(meeting, group, device)
+        return lambda: self._result(meeting, group, device)
 
     def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
         """Leaves a value, which nobody writes to any more, for `target`; waits for nobody."""
@@ -178,8 +186,21 @@ def meet(name: str, operands: Arrays, attributes: Mapping[str, object], combine:
     """
     if len(operands) != 1 or not _has_others(attributes):
         return combine(operands, attributes)
+    return (begin_meeting(name, operands[0], attributes, combine)(),)
+
+
+def begin_meeting(
+    name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
+) -> Callable[[], np.ndarray]:
+    """Begins a collective to which this thread's device brings `operand`; gives what waits for its result.
+
+    Both raise DeviceError where devices fail, the first where this thread is none.
+    """
+    if not _has_others(attributes):
+        (result,) = combine([operand], attributes)
+        return lambda: result
     member = _member(name)
-    return (member.exchanges.exchange(member.device, name, operands[0], attributes, combine),)
+    return member.exchanges.bring(member.device, name, operand, attributes, combine)
 
 
 def send(target: int, key: Hashable, value: Sendable) -> None:

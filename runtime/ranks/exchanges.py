@@ -1,5 +1,8 @@
 """Collectives between processes: each rank sends the others their parts, and combines what comes in one fixed order.
 
+An exchange begins with what is sent, and ends where its result is asked for. All ranks begin theirs in the same order,
+and a link keeps it: what comes early is of an exchange that has begun here, or else ranks are at different ones.
+
 Nothing waits without looking: a message that does not come is asked for again and again, between looks at the health
 of who should send it. Messages of calls that were given up are known by their stamps, and dropped.
 """
@@ -12,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.host.collectives import PARTS
+from onnxc.runtime.host.collectives import PARTS, Parts
 from onnxc.runtime.host.rendezvous import Combine, Sendable, group_of
 from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.ranks.health import Failure, RankFailed
@@ -57,7 +60,7 @@ class Swap:
         link: Link,
         take: Callable[[int, Stamp], Message | None],
     ) -> None:
-        self._group, self._stamp, self._take = group, stamp, take
+        self.group, self._stamp, self._take = group, stamp, take
         self._came = {rank: parts[group.index(rank)]}
         # Where all get the same, it is packed once.
         packed = {id(part): pack(stamp, part) for part in parts}
@@ -72,13 +75,18 @@ class Swap:
                 self._came[member] = message.array
         return not self.missing() and all(is_sent() for is_sent in self._sent)
 
+    @property
+    def what(self) -> str:
+        """The collective."""
+        return self._stamp.what.partition(" ")[0]
+
     def missing(self) -> tuple[int, ...]:
         """The members whose part has not come."""
-        return tuple(member for member in self._group if member not in self._came)
+        return tuple(member for member in self.group if member not in self._came)
 
     def received(self) -> list[np.ndarray]:
         """The parts in the order of the group."""
-        return [self._came[member] for member in self._group]
+        return [self._came[member] for member in self.group]
 
 
 class RankExchanges:
@@ -93,43 +101,54 @@ class RankExchanges:
         self.call = 0
         self._rank, self._link, self._seconds, self._failure = rank, link, seconds, failure
         self._rounds: dict[tuple[int, ...], int] = {}
+        self._begun: set[Stamp] = set()
         self._ahead: dict[int, Message] = {}
-        self._transfers: dict[tuple[int, Stamp], Message] = {}
+        # What came before it was asked for: transfers, and parts of exchanges that have begun.
+        self._early: dict[tuple[int, Stamp], Message] = {}
 
     def begin(self) -> int:
         """The ordinal of a call that begins; every rank makes the same calls in the same order."""
         self.call += 1
         self._rounds.clear()
-        self._transfers.clear()
+        self._begun.clear()
+        self._early.clear()
         return self.call
 
-    def exchange(
+    def bring(
         self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
-    ) -> np.ndarray:
-        """What this rank gets where it brings `operand`."""
+    ) -> Callable[[], np.ndarray]:
+        """Sends what others read of `operand`; gives what waits for what they send, and combines it."""
         group = group_of(device, attributes)
         if len(group) == 1:
-            return combine([operand], attributes)[0]
+            (result,) = combine([operand], attributes)
+            return lambda: result
         if name == "all_reduce" and operand.nbytes >= BLOCKWISE_BYTES:
-            return self._all_reduce_in_blocks(group, operand, attributes)
+            return self._begin_all_reduce_in_blocks(group, operand, attributes)
         if name not in PARTS:
-            return combine(self.swap(group, name, [operand] * len(group)), attributes)[group.index(device)]
-        with np.errstate(all="ignore"):
-            parts = PARTS[name]
-            return parts.join(self.swap(group, name, parts.split(operand, len(group), attributes)), attributes)
+            swap, mine = self.started(group, name, [operand] * len(group)), group.index(device)
+            return lambda: combine(self._received(swap), attributes)[mine]
+        parts = PARTS[name]
+        swap = self.started(group, name, parts.split(operand, len(group), attributes))
+        return lambda: _silenced(parts, self._received(swap), attributes)
 
-    def _all_reduce_in_blocks(
+    def _begin_all_reduce_in_blocks(
         self, group: tuple[int, ...], operand: np.ndarray, attributes: Mapping[str, object]
-    ) -> np.ndarray:
-        blocks = np.array_split(operand.reshape(-1), len(group))
-        with np.errstate(all="ignore"):
-            block = PARTS["all_reduce"].join(self.swap(group, "all_reduce", blocks), attributes)
-        return np.concatenate(self.swap(group, "all_reduce", [block] * len(group))).reshape(operand.shape)
+    ) -> Callable[[], np.ndarray]:
+        first = self.started(group, "all_reduce", np.array_split(operand.reshape(-1), len(group)))
+
+        def finish() -> np.ndarray:
+            block = _silenced(PARTS["all_reduce"], self._received(first), attributes)
+            return np.concatenate(self.swap(group, "all_reduce", [block] * len(group))).reshape(operand.shape)
+
+        return finish
 
     def swap(self, group: tuple[int, ...], name: str, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What each of the group has sent to this rank, which sends each of them a part."""
-        swap = self.started(group, name, parts)
-        self._wait(swap.poll, lambda: swap.missing() or group, f"come to {name}")
+        return self._received(self.started(group, name, parts))
+
+    def _received(self, swap: Swap) -> list[np.ndarray]:
+        """The parts of an exchange, once all are there."""
+        self._wait(swap.poll, lambda: swap.missing() or swap.group, f"come to {swap.what}")
         return swap.received()
 
     def send(self, device: int, target: int, key: Hashable, value: Sendable) -> None:
@@ -171,15 +190,17 @@ class RankExchanges:
         round = self._rounds.get(group, 0)
         self._rounds[group] = round + 1
         stamp = Stamp(self.call, round, f"{name} of {', '.join(map(str, group))}")
+        self._begun.add(stamp)
         return Swap(self._rank, group, stamp, parts, self._link, self._take)
 
     def _take(self, rank: int, stamp: Stamp) -> Message | None:
         """The message of a rank for an exchange; those of calls before are dropped, one of a later call is kept.
 
-        So are transfers, which come in the order in which they are sent, and are read in another.
+        So are transfers and parts of what has begun, which come in the order in which they are sent, and are read in
+        another.
         """
-        if (rank, stamp) in self._transfers:
-            return self._transfers.pop((rank, stamp))
+        if (rank, stamp) in self._early:
+            return self._early.pop((rank, stamp))
         while True:
             message = self._ahead.pop(rank, None)
             if message is None:
@@ -189,8 +210,8 @@ class RankExchanges:
                 message = unpack(data)
             if message.stamp == stamp:
                 return message
-            if message.stamp.call == stamp.call and message.stamp.round == TRANSFER:
-                self._transfers[rank, message.stamp] = message
+            if message.stamp.call == stamp.call and (message.stamp.round == TRANSFER or message.stamp in self._begun):
+                self._early[rank, message.stamp] = message
                 continue
             if message.stamp.call == stamp.call:
                 text = f"device {self._rank} comes to {stamp.what}, device {rank} to {message.stamp.what}"
@@ -199,3 +220,9 @@ class RankExchanges:
                 # Its sender has given up this call; why, comes another way.
                 self._ahead[rank] = message
                 return None
+
+
+def _silenced(parts: Parts, received: Sequence[np.ndarray], attributes: Mapping[str, object]) -> np.ndarray:
+    """What is made of the parts that came, without NumPy's warnings."""
+    with np.errstate(all="ignore"):
+        return parts.join(received, attributes)

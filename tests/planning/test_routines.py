@@ -10,6 +10,7 @@ from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Carried,
+    Collective,
     GuardStep,
     HostStep,
     KernelPlan,
@@ -50,6 +51,18 @@ function main(%x: f32[N], %n: i64[1]) -> ("y") where N in [0, ...] {
   %3 = reshape %2 {shape = [?k]} : f32[?k]
   %4 = abs %3 : f32[?k]
   return %4
+}
+}"""
+
+# The second product depends on nothing that is exchanged.
+OVERLAPPED = """module "m" {
+function main(%x: f32[N, 4], %w: f32[4, 4]) -> ("y", "z") where N in [0, ...] {
+  %0 = dot %x, %w {dtype = f32, equation = "mk,kn->mn"} : f32[N, 4]
+  %1 = all_gather %0 {axis = 0, groups = [[0, 1]]} : f32[2*N, 4]
+  %2 = neg %1 : f32[2*N, 4]
+  %3 = abs %x : f32[N, 4]
+  %4 = dot %3, %w {dtype = f32, equation = "mk,kn->mn"} : f32[N, 4]
+  return %2, %4
 }
 }"""
 
@@ -118,3 +131,14 @@ def test_there_are_as_many_buffers_as_are_used() -> None:
     routine = routine_of(planned(SWAPPED))
     with pytest.raises(AssertionError, match="there is no buffer"):
         check_routine(replace(routine, buffer_count=routine.buffer_count - 1), ())
+
+
+def test_what_overlaps_with_an_exchange_is_a_call_of_its_own() -> None:
+    steps = (step for step in planned(OVERLAPPED).body.steps if not isinstance(step, Release))
+    first, exchange, meanwhile, behind = steps
+    assert isinstance(first, Segment)
+    assert isinstance(exchange, Collective)
+    assert isinstance(meanwhile, Segment)
+    assert isinstance(behind, Segment)
+    assert exchange.op.result not in meanwhile.inputs
+    assert exchange.op.result in behind.inputs

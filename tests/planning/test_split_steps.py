@@ -145,3 +145,60 @@ def test_an_op_is_looked_at_once_for_all_steps() -> None:
     _check(block, found)
     assert len(found) == 80
     assert len(asked) == len(set(asked))
+
+
+GROUPS = {"groups": ((0, 1),), "axis": 0}
+
+
+def gathered(ir: Builder, x: Value) -> Value:
+    return ir.op("all_gather", [x], GROUPS)[0]
+
+
+def product(ir: Builder, x: Value, w: Value) -> Value:
+    return ir.dot(x, w, "mk,kn->mn")
+
+
+def test_a_product_that_depends_on_no_exchange_is_behind_its_begin() -> None:
+    def build(ir: Builder, x: Value, w: Value) -> list[Value]:
+        other = ir.exp(product(ir, ir.abs(x), w))
+        return [ir.neg(gathered(ir, product(ir, x, w))), other]
+
+    assert steps(["f32[N, 4]", "f32[4, 4]"], build) == [["dot"], "all_gather", ["abs", "dot", "exp"], ["neg"]]
+
+
+def test_what_takes_no_time_is_no_step_of_its_own() -> None:
+    def build(ir: Builder, x: Value, w: Value) -> list[Value]:
+        return [ir.neg(gathered(ir, product(ir, x, w))), ir.exp(x)]
+
+    assert steps(["f32[N, 4]", "f32[4, 4]"], build) == [["dot", "exp"], "all_gather", ["neg"]]
+
+
+def test_of_several_exchanges_each_begins_as_soon_as_it_can() -> None:
+    def build(ir: Builder, x: Value, w: Value) -> list[Value]:
+        return [ir.neg(gathered(ir, product(ir, x, w))) for _ in range(3)]
+
+    assert steps(["f32[N, 4]", "f32[4, 4]"], build) == [*[["dot"], "all_gather"] * 3, ["neg", "neg", "neg"]]
+
+
+def test_what_reads_an_exchange_and_takes_no_time_keeps_no_product_from_what_is_there_before() -> None:
+    """As caches that are gathered, and turned for outputs: they are read when the next thing is waited for anyway."""
+
+    def build(ir: Builder, x: Value, w: Value, v: Value) -> list[Value]:
+        state, caches = x, []
+        for _ in range(2):
+            caches.append(product(ir, state, v))
+            state = product(ir, gathered(ir, product(ir, state, w)), w)
+        return [state, *(ir.neg(gathered(ir, cache)) for cache in caches)]
+
+    assert steps(["f32[N, 4]", "f32[4, 4]", "f32[4, 8]"], build) == [
+        *(["dot"], "all_gather", ["dot"], "all_gather"),
+        *(["dot", "dot"], "all_gather", ["dot"], "all_gather"),
+        *(["dot", "neg"], ["neg"]),
+    ]
+
+
+def test_exchanges_may_follow_one_another() -> None:
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        return ir.neg(gathered(ir, gathered(ir, product(ir, x, w))))
+
+    assert steps(["f32[N, 4]", "f32[4, 4]"], build) == [["dot"], "all_gather", "all_gather", ["neg"]]

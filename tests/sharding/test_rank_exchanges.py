@@ -218,7 +218,7 @@ def test_large_sums_go_in_blocks_and_have_the_same_bits() -> None:
     answers = answered()
     exchanges = RankExchanges(0, network.link(0), 60.0, other_rank_is_run_meanwhile)
     attributes = {"kind": "sum", "groups": ((0, 1),)}
-    made = exchanges.exchange(0, "all_reduce", operands[0], attributes, MEANINGS["all_reduce"])
+    made = exchanges.bring(0, "all_reduce", operands[0], attributes, MEANINGS["all_reduce"])()
     sent = [sum(len(data) for data in queue) for queue in network.queues.values()]
     assert made.tobytes() == expected[0].tobytes()
     assert sent == [0, 0]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,21 @@ from onnx import ModelProto
 import onnxc
 from benchmarks.models.llama_outline import LLAMA_70B, Llama, llama_outline
 from onnxc.command_line.main import main
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.ir.parser import parse_module
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.simulation.network import Link, Network, exchanged, parse_network
 from onnxc.compiler.simulation.simulation import Simulation
 from onnxc.compiler.simulation.timeline import Sent, turns
+from onnxc.compiler.simulation.walk_plan import Machines, walk_plan
+from onnxc.compiler.target import parse_target
 from onnxc.runtime.errors import InputError, ModelError, OnnxcError, UnsupportedError
 from onnxc.runtime.host.rendezvous import Combine, Rendezvous
 from onnxc.runtime.host.values import HostValue
 from onnxc.runtime.values import as_array
 from tests.sharding.annotated import CONFIG
 from tests.sharding.test_devices import column_then_row, told
+from tests.sharding.test_overlap import branches
 from tests.sharding.test_stages import mlp
 
 NETWORK = "alpha=1e-6,beta=1e-9"
@@ -115,11 +121,11 @@ class Counted(Rendezvous):
         self.brought: Counter[tuple[str, int]] = Counter()
         CALLS.append(self)
 
-    def exchange(
+    def bring(
         self, device: int, name: str, operand: np.ndarray, attributes: Mapping[str, object], combine: Combine
-    ) -> np.ndarray:
+    ) -> Callable[[], np.ndarray]:
         self.brought[name, operand.nbytes] += 1
-        return super().exchange(device, name, operand, attributes, combine)
+        return super().bring(device, name, operand, attributes, combine)
 
     def send(self, device: int, target: int, key: Hashable, value: HostValue) -> None:
         self.brought["send", as_array(value).nbytes] += 1
@@ -160,6 +166,43 @@ def test_real_devices_exchange_what_is_simulated_and_hold_the_same_weights(
     assert isinstance(listed, list)
     real = [each["share_bytes"] for each in listed if isinstance(each, dict)]
     assert [[each.memory.weights] * len(each.devices) for each in found.classes] == real
+
+
+# What overlaps
+
+
+def test_of_an_exchange_and_what_does_not_depend_on_it_the_longer_one_counts() -> None:
+    """Two products with gathers behind them, and one that is read with both: its time is within that of the gathers."""
+    found = onnxc.simulate(branches(), "alpha=1e-3,beta=0", {"N": 64})
+    (each,) = found.classes
+    computing = [event for event in each.events if event.kind == "compute"]
+    exchanging = [event for event in each.events if event.kind == "collective"]
+    assert [event.seconds for event in exchanging] == pytest.approx([3e-3, 3e-3])
+    assert exchanging[1].start == pytest.approx(exchanging[0].start + 3e-3)
+    first, *between, last = computing
+    assert (first.start, exchanging[0].start) == (0, first.seconds)
+    assert last.start == exchanging[1].start + exchanging[1].seconds
+    assert each.overlapped_seconds == pytest.approx(sum(event.seconds for event in between)) != 0
+    assert found.seconds == pytest.approx(first.seconds + 6e-3 + last.seconds)
+    assert sum(found.shares.values()) == pytest.approx(1)
+
+
+GATHERED = """module "m" {
+function main(%x: f32[N, 4], %w: f32[4, 4], %v: f32[4, 64]) -> ("y", "z") where N in [0, ...] {
+  %0 = dot %x, %w {dtype = f32, equation = "mk,kn->mn"} : f32[N, 4]
+  %1 = all_gather %0 {axis = 0, groups = [[0, 1]]} : f32[2*N, 4]
+  %2 = dot %x, %v {dtype = f32, equation = "mk,kn->mn"} : f32[N, 64]
+  return %1, %2
+}
+}"""
+
+
+def test_what_is_brought_to_an_exchange_is_in_memory_until_its_result_is_read() -> None:
+    """Behind the second product there are the first one, which is released, what is gathered of it, and the second."""
+    target = parse_target("cpu")
+    plan = plan_kernels(parse_module(GATHERED), cpu_plan_target(target))
+    cost = walk_plan(plan, (), {"N": 64}, Machines(target, Network(Link(1e-3, 0))))
+    assert cost.peak_bytes == 64 * 4 * (4 + 2 * 4 + 64)
 
 
 # A large model

@@ -14,6 +14,7 @@ from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
     Branch,
+    Collective,
     GuardStep,
     HostStep,
     Kernel,
@@ -52,14 +53,23 @@ def with_routines(region: Region, known: frozenset[str], weight: WeightOf, kerne
 
 
 def _runs(steps: Sequence[PlanStep], inputs: frozenset[str]) -> Iterator[tuple[int, Sequence[PlanStep]]]:
-    """The steps in runs, each with the ordinal of its first: native steps together, every other one alone."""
-    first = 0
+    """The steps in runs, each with the ordinal of its first: native steps together, every other one alone.
+
+    A run begins where a step waits for what devices exchange, which those before it overlap with.
+    """
+    first, exchanged = 0, set[Value]()
     for ordinal, step in enumerate(steps):
-        if not _is_native(step) or _is_decided(step, inputs):
-            if first < ordinal:
-                yield first, steps[first:ordinal]
+        waits = not exchanged.isdisjoint(values_read(step))
+        is_alone = not _is_native(step) or _is_decided(step, inputs)
+        if (is_alone or waits) and first < ordinal:
+            yield first, steps[first:ordinal]
+            first = ordinal
+        if is_alone:
             yield ordinal, steps[ordinal : ordinal + 1]
             first = ordinal + 1
+        exchanged.difference_update(values_read(step))
+        if isinstance(step, Collective):
+            exchanged.update(step.op.results)
     if first < len(steps):
         yield first, steps[first:]
 
