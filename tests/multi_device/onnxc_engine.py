@@ -1,8 +1,9 @@
 """onnxc as an engine of the suite: virtual devices of one process."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,20 +19,16 @@ from tests.multi_device.suite import Shards as AllShards
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
+E = TypeVar("E")
+
 
 def run(model: bytes, inputs: Arrays, configuration: str | None) -> tuple[Arrays, AllShards, Collectives]:
     """As tests/multi_device/suite.py says."""
-    exe = _compiled(model, configuration)
-    results = exe.run(inputs)
-    outputs = {name: np.asarray(host_value(value)) for name, value in results.items()}
-    if configuration is None:
-        return outputs, {}, ()
-    devices = _member(exe.report(), "devices")
-    if "segments" in devices:
-        return outputs, {}, tuple(_of_stages(devices))
-    count = len(_listed(devices["share_bytes"]))
-    shards = {name: _shards(value, count) for name, value in results.items()}
-    return outputs, shards, tuple(_collectives(devices))
+    if configuration is not None:
+        return answer(with_local_outputs(partial(onnxc.compile, model, config=configuration)), inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return answer(onnxc.compile(model), inputs)
 
 
 def check(model: bytes) -> Sequence[str]:
@@ -39,18 +36,30 @@ def check(model: bytes) -> Sequence[str]:
     return [each.code for each in onnxc.check(model) if each.severity == "error"]
 
 
-def _compiled(model: bytes, configuration: str | None) -> Executable:
-    """Outputs stay divided where that can be: not those of pipelines."""
-    if configuration is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)
-            return onnxc.compile(model)
+def with_local_outputs(compiled: Callable[..., E]) -> E:
+    """What is compiled, with outputs that stay divided where that can be: not those of pipelines."""
     try:
-        return onnxc.compile(model, config=configuration, outputs="local")
+        return compiled(outputs="local")
     except UnsupportedError as problem:
         if problem.code != "unsupported-outputs":
             raise
-        return onnxc.compile(model, config=configuration)
+        return compiled()
+
+
+def answer(exe: Executable, inputs: Arrays) -> tuple[Arrays, AllShards, Collectives]:
+    """What an executable gives, and how its model is divided, if it is."""
+    results = exe.run(inputs)
+    outputs = {name: np.asarray(host_value(value)) for name, value in results.items()}
+    report = exe.report()
+    assert isinstance(report, Mapping), report
+    if "devices" not in report:
+        return outputs, {}, ()
+    devices = _member(report, "devices")
+    if "segments" in devices:
+        return outputs, {}, tuple(_of_stages(devices))
+    count = len(_listed(devices["share_bytes"]))
+    shards = {name: _shards(value, count) for name, value in results.items()}
+    return outputs, shards, tuple(_collectives(devices))
 
 
 def _shards(value: "SlotValue", count: int) -> list[Shard]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.multi_device import onnxc_engine
+from tests.multi_device import gpu_engine, onnxc_engine
 from tests.multi_device.__main__ import main
 from tests.multi_device.build import files
 from tests.multi_device.rules import RULES
@@ -23,6 +23,12 @@ Answer = tuple[Arrays, Shards, Collectives]
 @pytest.mark.parametrize("name", VALID)
 def test_onnxc_divides_legal_models_as_the_standard_says(name: str) -> None:
     assert check_case(onnxc_engine, name, VALID[name], "") == []
+
+
+@pytest.mark.filterwarnings("ignore::onnxc.runtime.errors.ModelWarning")
+@pytest.mark.parametrize("name", VALID)
+def test_legal_models_are_the_same_on_gpus(name: str) -> None:
+    assert check_case(gpu_engine, name, VALID[name], "") == []
 
 
 def test_onnxc_refuses_all_wrong_annotations() -> None:
