@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import field, replace
 
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.records import record
@@ -35,11 +35,22 @@ class IndexEntry:
 
 @record
 class _Entry:
-    """A model as it is now: versions that are served, the stamps they were loaded at, and why others are not."""
+    """A model as it is now: versions that are served, the stamps they were loaded at, and why others are not.
+
+    failure: why it is not known which versions to serve.
+    """
 
     served: Mapping[int, ServedModel] = field(default_factory=dict)
     stamps: Mapping[int, Stamp] = field(default_factory=dict)
     failures: Mapping[int, tuple[Stamp, OnnxcError]] = field(default_factory=dict)
+    failure: OnnxcError | None = None
+
+    @property
+    def problem(self) -> OnnxcError | None:
+        """What a load of the model ends with: what is wrong with the model, else with its latest version."""
+        if self.failure is not None or not self.failures:
+            return self.failure
+        return self.failures[max(self.failures)][1]
 
 
 class ModelRegistry:
@@ -58,7 +69,7 @@ class ModelRegistry:
         """The version that serves a request; without one, the latest. ServingError where there is none."""
         entry = self._entries.get(name)
         if entry is None or not entry.served:
-            reason = f": {entry.failures[max(entry.failures)][1]}" if entry and entry.failures else ""
+            reason = f": {entry.problem}" if entry and entry.problem else ""
             raise ServingError(f"model {name!r} is not served{reason}", code="unknown-model")
         if not version:
             return entry.served[max(entry.served)]
@@ -103,29 +114,40 @@ class ModelRegistry:
                 self._remove(name)
         for name in names:
             with self._loading_of(name):
-                if name not in self._unloaded and self._has_changed(name):
-                    try:
-                        self.load(name)
-                    except OnnxcError as problem:
-                        LOG.error("the change of %s is not served: %s", name, problem)
+                problem = self._problem_of(name) if name not in self._unloaded and self._has_changed(name) else None
+                if problem is not None:
+                    LOG.error("the change of %s is not served: %s", name, problem)
 
     def load(self, name: str, configuration: Configuration | None = None) -> None:
         """Loads or reloads a model. What has not changed stays as it is, unless a configuration is given.
 
         Raises the error of the latest version that could not be loaded; what was served still is, that version too.
         """
-        folder = self._repository.folder(name)
+        self._repository.folder(name)
         with self._loading_of(name):
             with self._changing:
                 self._unloaded -= {name}
-            known = self._repository.versions(name)
-            chosen = (configuration or read_config(folder)).chosen(known)
-            entry = self._loaded(name, {version: known[version] for version in chosen}, configuration)
+            try:
+                files = self._chosen(name, configuration)
+            except OnnxcError as problem:
+                entry = replace(self._entries.get(name, _Entry()), failure=problem)
+            else:
+                entry = self._loaded(name, files, configuration)
             self._replace(name, entry)
+        if entry.problem is not None:
+            raise entry.problem
+
+    def _chosen(self, name: str, given: Configuration | None = None) -> Mapping[int, VersionFiles]:
+        """The versions of a model that are to be served. Raises InputError for its configuration, or ServingError."""
+        known = self._repository.versions(name)
         if not known:
             raise ServingError(f"model {name!r} has no version with a model file", code="unknown-version")
-        if entry.failures:
-            raise entry.failures[max(entry.failures)][1]
+        chosen = (given or read_config(self._repository.folder(name))).chosen(known)
+        if not chosen:
+            listed = ", ".join(map(str, sorted(known)))
+            message = f"the version policy of model {name!r} chooses none of its versions: {listed}"
+            raise ServingError(message, code="unknown-version")
+        return {version: known[version] for version in chosen}
 
     def _loaded(self, name: str, files: Mapping[int, VersionFiles], given: Configuration | None) -> _Entry:
         previous = self._entries.get(name, _Entry())
@@ -139,7 +161,7 @@ class ModelRegistry:
                 stamps[version] = own_files.stamp
             except OnnxcError as problem:
                 failures[version] = (own_files.stamp, problem)
-        if failures or not files:
+        if failures:
             # What was served before goes on, versions included that the policy would let go of.
             served, stamps = {**previous.served, **served}, {**previous.stamps, **stamps}
         return _Entry(served, stamps, failures)
@@ -177,17 +199,26 @@ class ModelRegistry:
             lines += [IndexEntry(name, str(version), "READY", "") for version in sorted(entry.served)]
             for version, (_, problem) in entry.failures.items():
                 lines.append(IndexEntry(name, str(version), "UNAVAILABLE", str(problem)))
-            if not entry.served and not entry.failures:
+            if entry.failure is not None:
+                lines.append(IndexEntry(name, "", "UNAVAILABLE", str(entry.failure)))
+            elif not entry.served and not entry.failures:
                 reason = "unloaded" if name in self._unloaded else "loading"
                 lines.append(IndexEntry(name, "", "UNAVAILABLE" if reason == "unloaded" else "LOADING", reason))
         return [line for line in lines if line.state == "READY" or not ready_only]
 
     def _has_changed(self, name: str) -> bool:
-        entry, known = self._entries.get(name, _Entry()), self._repository.versions(name)
-        stamps = {**entry.stamps, **{version: stamp for version, (stamp, _) in entry.failures.items()}}
-        chosen = read_config(self._repository.folder(name)).chosen(known)
-        is_gone = any(version not in known for version in stamps)
-        return is_gone or any(stamps.get(version) != known[version].stamp for version in chosen)
+        """Whether a load would find something else than the last one."""
+        entry = self._entries.get(name, _Entry())
+        try:
+            chosen = self._chosen(name)
+        except OnnxcError as problem:
+            return str(problem) != str(entry.failure)
+        failed = {version: stamp for version, (stamp, _) in entry.failures.items()}
+        known, stamps = self._repository.versions(name), {**entry.stamps, **failed}
+        # While a version fails, those that were served before it are, though they be gone.
+        is_gone = any(version not in known for version in failed or stamps)
+        is_new = any(stamps.get(version) != files.stamp for version, files in chosen.items())
+        return entry.failure is not None or is_gone or is_new
 
     def _replace(self, name: str, entry: _Entry) -> None:
         with self._changing:

@@ -1,6 +1,7 @@
 """Models come, change and go while requests are on their way; no answer is lost, wrong or of a bad version."""
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,76 @@ def test_the_policy_says_which_versions_are_served(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="model-config"):
         registry.load("m")
     assert registry.versions("m") == (3,)
+
+
+NO_VERSION = {
+    "config": ("version_policy {", True, "model-config"),
+    "policy": ("version_policy: { specific: { versions: [7] } }", True, "chooses none of its versions: 1"),
+    "empty": ("", False, "has no version with a model file"),
+}
+
+
+@pytest.mark.parametrize("name", NO_VERSION)
+def test_a_model_of_which_no_version_can_be_chosen_is_in_the_index_with_the_reason(name: str, tmp_path: Path) -> None:
+    """It keeps nobody from being polled, and is served once it is mended."""
+    config, has_version, reason = NO_VERSION[name]
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.pbtxt").write_text(config)
+    if has_version:
+        write_version(tmp_path, "m", 1, scaled(2))
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    (entry,) = registry.index(ready_only=False)
+    assert (entry.name, entry.version, entry.state) == ("m", "", "UNAVAILABLE")
+    assert reason in entry.reason
+    with pytest.raises(ServingError, match=rf"model 'm' is not served: .*{reason}"):
+        registry.find("m")
+    with pytest.raises(OnnxcError, match=reason):
+        registry.load("m")
+    write_version(tmp_path, "n", 1, scaled(3))
+    registry.poll()
+    np.testing.assert_array_equal(answer(registry, "n"), 3 * ROWS)
+    (tmp_path / "m" / "config.pbtxt").unlink()
+    write_version(tmp_path, "m", 1, scaled(2))
+    registry.poll()
+    np.testing.assert_array_equal(answer(registry, "m"), 2 * ROWS)
+    assert [each.state for each in registry.index(ready_only=False)] == ["READY", "READY"]
+
+
+def test_a_configuration_that_breaks_leaves_the_model_served(tmp_path: Path) -> None:
+    write_version(tmp_path, "m", 1, scaled(2))
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    (tmp_path / "m" / "config.pbtxt").write_text("version_policy {")
+    registry.poll()
+    np.testing.assert_array_equal(answer(registry, "m"), 2 * ROWS)
+    states = [(entry.version, entry.state) for entry in registry.index(ready_only=False)]
+    assert states == [("1", "READY"), ("", "UNAVAILABLE")]
+
+
+def test_what_has_failed_is_not_tried_again_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 1 goes and version 2 is bad: version 1 is served on, and polls look at nothing twice."""
+    write_version(tmp_path, "m", 1, scaled(2))
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    shutil.rmtree(tmp_path / "m" / "1")
+    (tmp_path / "m" / "2").mkdir()
+    (tmp_path / "m" / "2" / "model.onnxc").write_bytes(b"none")
+    opened: list[int] = []
+
+    def counted(name: str, version: int, *rest: object) -> ServedModel:
+        opened.append(version)
+        return open_version(name, version, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model_registry, "open_version", counted)
+    for _ in range(3):
+        registry.poll()
+    assert opened == [2]
+    np.testing.assert_array_equal(answer(registry, "m"), 2 * ROWS)
+    write_version(tmp_path, "m", 2, scaled(5))
+    registry.poll()
+    assert (opened, registry.versions("m")) == ([2, 2], (2,))
+    np.testing.assert_array_equal(answer(registry, "m"), 5 * ROWS)
 
 
 def test_rows_are_joined_only_where_that_is_proved(tmp_path: Path) -> None:
