@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 from google.protobuf import json_format
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.serving import descriptions, settings
@@ -202,11 +202,13 @@ async def _infer(
 
 
 async def _stream(
-    service: Service, threads: Executor, requests: AsyncIterator[pb.ModelInferRequest], context: Context
+    service: Service, threads: Executor, requests: AsyncIterator[bytes], context: Context
 ) -> AsyncIterator[Message]:
     """An answer for each request, in order; one that fails does not end the stream."""
-    async for request in requests:
+    async for data in requests:
+        request = pb.ModelInferRequest()
         try:
+            request = _parsed(pb.ModelInferRequest, data)
             yield pb.ModelStreamInferResponse(infer_response=await _infer(service, threads, context, request))
         except OnnxcError as problem:
             response = pb.ModelStreamInferResponse(error_message=str(problem))
@@ -216,26 +218,24 @@ async def _stream(
 
 def _unary(
     service: Service, name: str, work: Callable[[Context, R], Awaitable[Message]], kind: type[R]
-) -> "grpc.RpcMethodHandler[R, Message]":
+) -> "grpc.RpcMethodHandler[bytes, Message]":
     """A method with one request and one answer; its errors become statuses."""
 
-    async def run(request: R, context: Context) -> Message:
+    async def run(data: bytes, context: Context) -> Message:
         try:
             _enter(service, name, context)
-            return await work(context, request)
+            return await work(context, _parsed(kind, data))
         except Exception as problem:
             await _abort(context, name, problem)
             raise
 
-    return grpc.unary_unary_rpc_method_handler(run, kind.FromString, _serialized)
+    return grpc.unary_unary_rpc_method_handler(run, None, _serialized)
 
 
-def _streaming(
-    service: Service, threads: Executor, name: str
-) -> "grpc.RpcMethodHandler[pb.ModelInferRequest, Message]":
+def _streaming(service: Service, threads: Executor, name: str) -> "grpc.RpcMethodHandler[bytes, Message]":
     """The method with many requests and an answer for each."""
 
-    async def run(requests: AsyncIterator[pb.ModelInferRequest], context: Context) -> AsyncIterator[Message]:
+    async def run(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
         try:
             _enter(service, name, context)
             with service.streaming():
@@ -245,7 +245,18 @@ def _streaming(
             await _abort(context, name, problem)
             raise
 
-    return grpc.stream_stream_rpc_method_handler(run, pb.ModelInferRequest.FromString, _serialized)
+    return grpc.stream_stream_rpc_method_handler(run, None, _serialized)
+
+
+def _parsed(kind: type[R], data: bytes) -> R:
+    """The message in the bytes of a request. InputError where they are none.
+
+    gRPC itself would answer with a status that does not say whose fault it is.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError as problem:
+        raise InputError(f"the request is no message: {problem}", code="malformed-request") from problem
 
 
 def _serialized(message: Message) -> bytes:

@@ -136,6 +136,25 @@ def test_a_malformed_body_is_an_error_with_a_code(server: LiveServer, name: str)
     assert infer(server, {"inputs": [DATA]})[0] == 200
 
 
+def test_bytes_that_are_no_message_are_an_error_with_a_code(server: LiveServer) -> None:
+    """A stream goes on behind them."""
+    right = pb.ModelInferRequest(model_name="scaled", raw_input_contents=[bytes(16)])
+    right.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    with grpc.insecure_channel(server.grpc) as channel:
+        for name in ("ModelInfer", "ModelMetadata", "RepositoryIndex", "LogSettings"):
+            method = channel.unary_unary(f"/inference.GRPCInferenceService/{name}", None, None)
+            with pytest.raises(grpc.RpcError) as refused:
+                method(b"\x0a\xff", timeout=20)
+            assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert refused.value.details().startswith("error[malformed-request]: the request is no message")
+        stream = channel.stream_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer", None, pb.ModelStreamInferResponse.FromString
+        )
+        first, second = stream(iter([b"\x0a\xff", right.SerializeToString()]), timeout=20)
+    assert first.error_message.startswith("error[malformed-request]")
+    assert second.infer_response.raw_output_contents == [bytes(16)]
+
+
 WRONG = {
     "absent type": ({**DATA, "datatype": "FP8"}, b"", "unknown-datatype"),
     "negative size": ({**DATA, "shape": [-1, 4]}, b"", "request-shape"),
