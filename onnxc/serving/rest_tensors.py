@@ -142,8 +142,9 @@ def _array_of_json(name: str, datatype: str, shape: Sequence[int], data: object)
     if datatype == BYTES:
         return texts_array(name, flat, shape)
     try:
-        return np.array(flat, dtype).reshape(shape)
-    except OverflowError as problem:
+        with np.errstate(over="raise"):
+            return np.array(flat, dtype).reshape(shape)
+    except (OverflowError, FloatingPointError) as problem:
         raise InputError(f'input "{name}" is {datatype}: {problem}', code="json-type") from problem
 
 

@@ -163,6 +163,8 @@ WRONG = {
     "ragged rows": ({**DATA, "data": [[1, 2], 3, 4]}, b"", "json-type"),
     "texts for numbers": ({**DATA, "data": ["1", "2", "3", "4"]}, b"", "json-type"),
     "numbers too large": ({**DATA, "datatype": "INT8", "data": [1, 2, 3, 400]}, b"", "json-type"),
+    "floats too large": ({**DATA, "data": [1, 2, 3, 1e39]}, b"", "json-type"),
+    "no number": ({**DATA, "data": [1, 2, 3, float("nan")]}, b"", "malformed-json"),
     "halves in JSON": ({**DATA, "datatype": "FP16"}, b"", "json-type"),
     "bytes that do not come": (BINARY, bytes(12), "tensor-bytes"),
     "bytes of nobody": (BINARY, bytes(20), "tensor-bytes"),
