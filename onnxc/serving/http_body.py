@@ -1,6 +1,7 @@
 """Bodies of HTTP: read up to a limit and within a time, and compressed or not."""
 
 import asyncio
+import re
 import zlib
 from concurrent.futures import Executor
 
@@ -15,6 +16,7 @@ __all__ = ["compressed", "read_body"]
 WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 # The level of zlib for answers: the fastest. Tensors of floats hardly get smaller at any.
 _FAST = 1
+_NO_WEIGHT = re.compile(r";\s*q=0(\.0*)?\s*$", re.IGNORECASE)
 _READ_SECONDS = 60.0
 """For a body to come: 64 MiB take this long at 9 Mbit/s."""
 
@@ -66,8 +68,11 @@ def _too_large(limit: int) -> ServingError:
 
 
 def compressed(data: bytes, accepted: str) -> tuple[bytes, str]:
-    """The data in the first encoding of Accept-Encoding that is known, and its name; "" where none is."""
-    names = (part.split(";")[0].strip() for part in accepted.split(","))
+    """The data in the first encoding of Accept-Encoding that is known, and its name; "" where none is.
+
+    One with the weight 0 is not accepted (RFC 9110, 12.4.2 and 12.5.3).
+    """
+    names = (part.partition(";")[0].strip() for part in accepted.split(",") if not _NO_WEIGHT.search(part))
     name = next((name for name in names if name in WINDOWS), "")
     if not name:
         return data, ""

@@ -60,13 +60,15 @@ class Call:
 Handler = Callable[[Service, Call], object]
 
 
-def _ready(service: Service, call: Call) -> None:
+def _ready(service: Service, call: Call) -> object:
+    """The protocol's text calls the member "live", KServe's own server "ready"."""
     if not service.ready.is_set():
         raise ServingError("models are being loaded", code="server-busy")
+    return {"live": True, "ready": True}
 
 
-def _model_ready(service: Service, call: Call) -> None:
-    service.registry.find(call.model, call.version)
+def _model_ready(service: Service, call: Call) -> object:
+    return {"name": service.registry.find(call.model, call.version).name, "ready": True}
 
 
 def _model_metadata(service: Service, call: Call) -> object:
@@ -193,7 +195,7 @@ ROUTES: tuple[tuple[str, tuple[str, ...], str, Handler], ...] = (
 )
 # These need no token: probes have none, and the page asks for it.
 OPEN_ROUTES: tuple[tuple[str, Handler], ...] = (
-    ("/v2/health/live", lambda service, call: None),
+    ("/v2/health/live", lambda service, call: {"live": True}),
     ("/v2/health/ready", _ready),
 )
 
@@ -315,10 +317,9 @@ def _event(content: Mapping[str, object]) -> bytes:
 def _open_endpoint(service: Service, handler: Handler) -> Endpoint:
     async def respond(request: Request) -> Response:
         try:
-            handler(service, Call({}, {}, b""))
+            return _response(200, handler(service, Call({}, {}, b"")))
         except OnnxcError as problem:
             return _failure(problem)
-        return Response(b"", 200)
 
     return respond
 

@@ -198,6 +198,33 @@ def test_a_path_with_another_method_is_said(server: LiveServer) -> None:
     assert (status, code_of(json.loads(data))) == (405, "wrong-method")
 
 
+def get(server: LiveServer, path: str) -> tuple[int, object]:
+    with closing(http.client.HTTPConnection(server.http, timeout=20)) as connection:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+
+def test_health_is_told_in_the_objects_of_the_protocol(server: LiveServer) -> None:
+    """Open Inference Protocol, REST: $live_server_response, $ready_server_response and $ready_model_response."""
+    assert get(server, "/v2/health/live") == (200, {"live": True})
+    assert get(server, "/v2/health/ready") == (200, {"live": True, "ready": True})
+    for path in ("/v2/models/scaled/ready", "/v2/models/scaled/versions/2/ready"):
+        assert get(server, path) == (200, {"name": "scaled", "ready": True})
+    status, answer = get(server, "/v2/models/none/ready")
+    assert (status, code_of(answer)) == (404, "unknown-model")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [("gzip", "gzip"), ("br, deflate;q=0.5", "deflate"), ("gzip;q=0, deflate", "deflate"), ("gzip; Q=0.00", None)],
+)
+def test_an_answer_is_encoded_as_its_client_accepts(server: LiveServer, accepted: str, encoding: str | None) -> None:
+    body = json.dumps({"inputs": [DATA]}).encode()
+    status, headers, _ = post(server, "/v2/models/scaled/infer", body, {"Accept-Encoding": accepted})
+    assert (status, headers.get("content-encoding")) == (200, encoding)
+
+
 def test_paths_that_leave_the_repository_lead_nowhere(server: LiveServer) -> None:
     for name in ("..", "%2e%2e", "..%2Fscaled", "scaled%00", ""):
         status, _, data = post(server, f"/v2/repository/models/{name}/load", b"")
