@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, intrinsic_suffix, vector_shape
 
-__all__ = ["masked_load", "masked_store"]
+__all__ = ["every_lane", "masked_load", "masked_store"]
 
 _WITH_AVX = frozenset(("float", "double", "i32", "i64"))
 
@@ -28,7 +28,7 @@ def masked_load(
 
     if mask.is_literal or _takes_masks(f, type):
         return masked()[0]
-    return f.if_(_every_lane(f, mask), lambda: (f.load(type, pointer, align),), masked)[0]
+    return f.if_(every_lane(f, mask), lambda: (f.load(type, pointer, align),), masked)[0]
 
 
 def masked_store(f: FunctionBuilder, value: Reg, pointer: Reg, mask: Reg, align: int = 1) -> None:
@@ -55,7 +55,7 @@ def masked_store(f: FunctionBuilder, value: Reg, pointer: Reg, mask: Reg, align:
     if mask.is_literal or _takes_masks(f, value.type):
         masked()
     else:
-        f.if_(_every_lane(f, mask), lambda: f.store(value, pointer, align), masked)
+        f.if_(every_lane(f, mask), lambda: f.store(value, pointer, align), masked)
 
 
 def _store_first(f: FunctionBuilder, value: Reg, pointer: Reg, count: int) -> None:
@@ -101,7 +101,7 @@ def _takes_masks(f: FunctionBuilder, type: str) -> bool:
     return not f.features or "avx512bw" in f.features or has_any
 
 
-def _every_lane(f: FunctionBuilder, mask: Reg) -> Reg:
+def every_lane(f: FunctionBuilder, mask: Reg) -> Reg:
     """Whether a mask holds for all lanes."""
     bits = f"i{mask.lanes}"
     return f.icmp("eq", f.convert("bitcast", mask, bits), constant(bits, -1))

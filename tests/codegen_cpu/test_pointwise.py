@@ -167,6 +167,56 @@ def test_floats_around_the_ends_of_integers_become_integers(dtype: DType, target
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_floats_about_2_to_the_51_become_integers(dtype: DType, target: Target) -> None:
+    """Below it all lanes are converted at once; also beside lanes that are small."""
+    ends = np.array([2.0**51, -(2.0**51)], dtype.numpy)
+    near = np.concatenate([ends, np.nextafter(ends, 0), np.nextafter(ends, 2 * ends), ends / 2, -0.5 * ends])
+    small = np.array([-0.0, -0.5, 0.5, 1.5, -1.5, -2.9, 3.0], dtype.numpy)
+    mixed = np.stack([np.resize(small, near.size), near], axis=1).reshape(-1)
+    native = Native(make([f"{dtype}[N]"], lambda ir, x: [ir.cast(x, integer) for integer in INTEGERS]), target)
+    native.check(np.concatenate([np.resize(small, 16), np.repeat(near, 8), mixed]))
+
+
+NUMBERS_AND_TIES = np.concatenate(
+    [np.arange(-300, 300) / 2, np.arange(-40, 40) / 2 + 32767, np.arange(-70000, 70000, 977)]
+)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("integer", [I8, U8, I16, U16, I32], ids=str)
+def test_rounded_floats_within_bounds_become_integers(integer: DType, target: Target) -> None:
+    """As quantizations write them, and with other bounds, shifts, and results for NaN."""
+    least, greatest = np.iinfo(integer.numpy).min, np.iinfo(integer.numpy).max
+
+    def number(ir: Builder, x: Value, limit: float) -> Value:
+        bound = ir.broadcast_to(ir.constant(np.array(limit, np.float32)), x.shape)
+        return ir.select(ir.less(bound, x), x, bound)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        y = ir.round(x)
+        odd, even = ir.add(y, 3.0), ir.add(y, 128.0)
+        floats = [
+            y,
+            odd,
+            ir.add(y, 70000.0),
+            ir.add(y, 0.5),
+            ir.min(ir.max(odd, float(least)), float(greatest)),
+            ir.min(number(ir, even, float(least)), float(greatest)),
+            number(ir, ir.min(even, 90.0), 7.0),
+            ir.max(number(ir, y, 2.0), 5.0),
+            number(ir, ir.max(y, 5.0), 2.0),
+            ir.min(ir.max(y, 3.0), 100.0),
+            ir.min(ir.max(y, 50.0), 20.0),
+            ir.max(ir.min(y, 6.5), 1.5),
+        ]
+        return [ir.cast(value, integer) for value in floats]
+
+    native = Native(make(["f32[N]"], build), target)
+    native.check(np.concatenate([NUMBERS_AND_TIES, odd_values(F32)]).astype(np.float32))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_floats_of_every_magnitude_become_integers(dtype: DType, target: Target) -> None:
     random = np.random.default_rng(0)
     x = (random.uniform(-1, 1, 66 * 61) * np.exp2(np.repeat(np.arange(66), 61))).astype(dtype.numpy)
