@@ -49,6 +49,9 @@ WINDOWS = [
     _image((N, 2, H, W), 7, 1, 3),
     _image((N, 2, H, W), 6, 2, 5, 2),
     Windows((N, 2, 9, 30), (1, 1, 3, 20), (1, 1, 1, 6), (0, 0, 1, 9), (0, 0, 1, 9), (1, 1, 1, 1)),
+    Windows((N, 2, 9, 28), (1, 1, 3, 28), (1, 1, 1, 1), (0, 0, 1, 0), (0, 0, 1, 0), (1, 1, 1, 1)),
+    Windows((N, 2, 15, 60), (1, 1, 7, 20), (1, 1, 7, 20), (0, 0, 0, 3), (0, 0, 0, 3), (1, 1, 1, 1)),
+    Windows((N, 2, 9, 29), (1, 1, 3, 15), (1, 1, 1, 9), (0, 0, 1, 0), (0, 0, 1, 0), (1, 1, 1, 2)),
 ]
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 36}, {"N": 3, "H": 2, "W": 2}, {"N": 2, "H": 7, "W": 67}]
 
@@ -77,7 +80,7 @@ def test_folds_and_places(case: Windows, target: Target) -> None:
 
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I32, I8, U8, BOOL], ids=str)
 def test_element_types(dtype: DType) -> None:
-    cases = [WINDOWS[index] for index in (0, 4, 5, 9, 11, 12, 13, 24)]
+    cases = [WINDOWS[index] for index in (0, 4, 5, 9, 11, 12, 13, 24, 26, 27)]
 
     def build(ir: Builder, *operands: Value) -> list[Value]:
         folds = [case.build(ir, x, k) for case, x in zip(cases, operands, strict=True) for k in ("sum", "max", "min")]

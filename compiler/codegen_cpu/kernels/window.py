@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from onnxc.compiler.codegen_cpu.convolutions.line_windows import LineWindows
-from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, to_memory
+from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
@@ -167,10 +167,10 @@ class _Windows:
         *outer, band = coordinates
         start = f.mul(band, self.band_rows)
         stop = f.smin(f.add(start, self.band_rows), frame.size(rows))
-        if self._stands_alone:
-            f.loop(start, stop, 1, lambda row: self._windows_of_row((*outer, row)))
-        elif self.schedule.algorithm == "lines":
+        if self.schedule.algorithm == "lines":
             self._strips((tuple(outer), start, stop))
+        elif self._stands_alone:
+            f.loop(start, stop, 1, lambda row: self._windows_of_row((*outer, row)))
         else:
             band_of = (tuple(outer), start, stop)
             f.loop(0, frame.size(columns), frame.lanes, lambda column: self._column(band_of, column))
@@ -274,6 +274,9 @@ class _Windows:
         columns = f.smin(f.sub(frame.size(self.results[-1]), first), self.schedule.strip)
         met = f.add(f.mul(f.sub(columns, 1), axis.step), (axis.taps - 1) * axis.dilation + 1)
         lines.fill(row, axis.start(first), met)
+        if self._stands_alone and axis.dilation == 1:
+            f.loop(0, columns, 1, lambda at: self._write(None, lines.fold_one(at), (*row, f.add(first, at))))
+            return
 
         def vector(column: Int) -> None:
             total, at = lines.fold(column), (*row, f.add(first, column))
@@ -489,6 +492,19 @@ class _FoldedLines:
         if group == axis.taps:
             return part(0)[0]
         return f.loop(0, axis.taps, group, part, (source.neutral(self.frame.lanes),))[0]
+
+    def fold_one(self, column: Int) -> Reg:
+        """The fold of the window at a column of the strip, whose elements lie side by side: a lane is a tap of it."""
+        f, lanes, axis, source = self.frame.f, self.frame.lanes, self.axis, self.source
+        memory, first = memory_type(self.dtype), f.mul(column, axis.step)
+
+        def part(tap: Int, total: Reg) -> Sequence[Reg]:
+            loaded = f.load(vector_type(memory, lanes), f.gep(self.line, f.add(first, tap), memory))
+            combined = combine(source.kind, source.dtype, total, from_memory(loaded, self.dtype, f), f)
+            return (f.select(f.tail_mask(lanes, f.sub(axis.taps, tap)), combined, total),)
+
+        (total,) = f.loop(0, axis.taps, lanes, part, (source.neutral(lanes),), unroll=axis.taps <= LARGEST_UNROLLED)
+        return fold_lanes(source.kind, source.dtype, total, f)
 
 
 def _axes(frame: KernelFrame, op: Op, view: View) -> tuple[_Axis, ...]:
