@@ -3,6 +3,8 @@
 Constants are packed when the program is compiled (planning/layouts.py), in their own type.
 """
 
+from collections.abc import Sequence
+
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import widened_from_memory
@@ -11,6 +13,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dtypes import I8, U8, DType
+from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.records import record
 
 
@@ -89,24 +92,38 @@ def steps_of(f: FunctionBuilder, stride: Int, lanes: int) -> Reg | None:
     return None if stride == 1 else as_reg(f.mul(f.lane_ids(vector_type("i64", lanes)), f.splat(as_reg(stride), lanes)))
 
 
+PACKED_AHEAD = 16
+"""How many rows of B ahead of the one that is packed are asked for: each may lie on a page of its own, where processors
+fetch none by themselves. On one core of Zen 1, 8x768x3072 took 4,700 us without, 2,660 with 16 and 2,890 with 32."""
+
+
 def pack_panel(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
     """packed[k][j] = element (k, j), with zeros from the last column on; the panel has so many `vectors`."""
     (k_stride, n_stride), (depth, left), lanes = copied.strides, copied.sizes, conversion.lanes
     if k_stride == 1 and n_stride != 1:
         _pack_transposed(f, copied, vectors, conversion)
         return
-    masks = [f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]
-    steps = steps_of(f, n_stride, lanes)
+    steps, memory = steps_of(f, n_stride, lanes), memory_type(conversion.source)
+    line_vectors = max(CACHE_LINE_BYTES // (lanes * conversion.source.itemsize), 1)
 
-    def row(k: Int) -> None:
-        start = f.gep(copied.source, f.mul(k, k_stride), memory_type(conversion.source))
+    def row(k: Int, masks: Sequence[Reg | None]) -> None:
+        start = f.gep(copied.source, f.mul(k, k_stride), memory)
         for column, mask in enumerate(masks):
-            address = f.gep(start, f.mul(n_stride, column * lanes), memory_type(conversion.source))
+            address = f.gep(start, f.mul(n_stride, column * lanes), memory)
+            if steps is None and column % line_vectors == 0:
+                f.prefetch(f.gep(address, f.mul(k_stride, PACKED_AHEAD), memory))
             x = read_strided(f, conversion.vector, address, steps, mask)
             offset = f.add(f.mul(k, vectors * lanes), column * lanes)
             f.store(conversion.convert(x, f), f.gep(copied.packed, offset, memory_type(conversion.packed)), align=64)
 
-    f.loop(0, depth, 1, row)
+    def rows(masks: Sequence[Reg | None]) -> None:
+        f.loop(0, depth, 1, lambda k: row(k, masks))
+
+    f.if_(
+        f.icmp("sge", left, vectors * lanes),
+        lambda: rows([None] * vectors),
+        lambda: rows([f.tail_mask(lanes, f.sub(left, column * lanes)) for column in range(vectors)]),
+    )
 
 
 def _pack_transposed(f: FunctionBuilder, copied: Copied, vectors: int, conversion: Conversion) -> None:
