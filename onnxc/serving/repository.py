@@ -63,13 +63,13 @@ def _model_file(folder: Path) -> Path | None:
 
 
 def _stamp(*paths: Path) -> Stamp:
-    """Names, times and sizes of the files that there are."""
+    """Names, times and sizes of the files that there are, and can be looked at."""
     stamps = []
     for path in paths:
         try:
             status = path.stat()
-        except FileNotFoundError:
-            # It went while the folder was read.
+        except OSError:
+            # It went while the folder was read, or is a link to itself.
             continue
         if path.is_file():
             stamps.append((str(path), status.st_mtime_ns, status.st_size))

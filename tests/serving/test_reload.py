@@ -143,6 +143,17 @@ def test_a_model_of_which_no_version_can_be_chosen_is_in_the_index_with_the_reas
     assert [each.state for each in registry.index(ready_only=False)] == ["READY", "READY"]
 
 
+def test_a_link_to_itself_beside_a_model_is_passed_over(tmp_path: Path) -> None:
+    write_version(tmp_path, "m", 1, scaled(2))
+    (tmp_path / "m" / "1" / "loop").symlink_to("loop")
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    np.testing.assert_array_equal(answer(registry, "m"), 2 * ROWS)
+    write_version(tmp_path, "m", 2, scaled(3))
+    registry.poll()
+    np.testing.assert_array_equal(answer(registry, "m"), 3 * ROWS)
+
+
 def test_a_configuration_that_breaks_leaves_the_model_served(tmp_path: Path) -> None:
     write_version(tmp_path, "m", 1, scaled(2))
     registry = registry_of(tmp_path)
