@@ -32,6 +32,9 @@ DRAWS = 3
 # How many times the movement that other rounding was seen to make is no difference: few runs do not find the largest.
 UNSEEN = 16.0
 
+PART_BYTES = 1 << 24
+"""Arrays are compared in parts of so many bytes."""
+
 # What a call is refused with where memory is short is the machine's, not the model's.
 MACHINE_CODES = ("out-of-memory",)
 
@@ -196,6 +199,9 @@ def difference(expected: HostValue, actual: HostValue, terms: int) -> str | None
     if not expected.size:
         # Beside a size of 0 others may be so large that NumPy has no such array of wider elements.
         return None
+    if not expected.dtype.hasobject and _same_bits(expected, actual):
+        # Wider copies of large outputs have no room.
+        return None
     if not unit(expected.dtype):
         wrong = np.asarray(expected != actual)
     else:
@@ -204,6 +210,12 @@ def difference(expected: HostValue, actual: HostValue, terms: int) -> str | None
         return None
     at = tuple(int(index) for index in np.argwhere(wrong)[0])
     return f"{wrong.sum()} of {wrong.size} differ, first at {at}: expected {expected[at]}, got {actual[at]}"
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one type and shape have the same bytes."""
+    a, b = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (a, b))
+    return all(np.array_equal(a[at : at + PART_BYTES], b[at : at + PART_BYTES]) for at in range(0, a.size, PART_BYTES))
 
 
 def is_rounding(expected: HostValue, actual: HostValue, runs: Sequence[HostValue]) -> bool:
