@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
@@ -21,6 +22,9 @@ LONGEST_CHAIN = 8
 
 BYTE = 8
 
+SUMMED_PARTS = 256
+"""A sum of an integer and of so many parts of one is exact in f32 up to 2^16, which is more than coordinates are."""
+
 
 def fold_batch_norm(module: Module) -> Module:
     """Moves factors per channel into the weights before them."""
@@ -29,7 +33,10 @@ def fold_batch_norm(module: Module) -> Module:
 
 @record
 class Affine:
-    """source * factor + offset, in f64, for one scalar or one element per index of `axis` of the source."""
+    """source * factor + offset, in f64, for one scalar or one element per index of `axis` of the source.
+
+    is_exact: whether no step rounds where the source is a small integer.
+    """
 
     source: Value
     axis: int | None
@@ -37,6 +44,7 @@ class Affine:
     offset: np.ndarray
     steps: int
     scaling: int
+    is_exact: bool
 
     def is_finite(self) -> bool:
         """Whether factor and offset are finite in the type of the source."""
@@ -84,7 +92,15 @@ def _chain(op: Op, build: Rewriter) -> Affine | None:
         for step, array in reversed(steps):
             factor, offset = _composed(step.name, factor, offset, array)
     scaling = sum(step.name in ("mul", "div") for step, _ in steps)
-    return Affine(value, axis, np.asarray(factor), np.asarray(offset), len(steps), scaling)
+    is_exact = all(_is_exact(step.name, array) for step, array in steps)
+    return Affine(value, axis, np.asarray(factor), np.asarray(offset), len(steps), scaling, is_exact)
+
+
+def _is_exact(name: str, array: np.ndarray) -> bool:
+    """Whether a step only changes exponents, or adds few bits."""
+    if name in ("mul", "div"):
+        return bool((np.abs(np.frexp(array)[0]) == 0.5).all())
+    return bool((array * SUMMED_PARTS % 1 == 0).all())
 
 
 def _composed(name: str, factor: np.ndarray, offset: np.ndarray, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -157,9 +173,11 @@ def _scaled(weights: np.ndarray, factor: np.ndarray, axis: int) -> np.ndarray:
 def _shortened(affine: Affine, build: Builder) -> Value | None:
     """source * a + b, where that is fewer steps than the chain has.
 
-    What is made of a counter is left as it is: coordinates may be whole or half numbers, which other roundings miss.
+    What is made of a counter is left as it is where steps round: coordinates may be whole or half numbers, which other
+    roundings miss.
     """
-    if affine.steps <= 2 or _is_counted(affine.source):
+    is_wide = affine.source.dtype.bits >= F32.bits
+    if affine.steps <= 2 or (_is_counted(affine.source) and not (affine.is_exact and is_wide)):
         return None
     factor = _spread(affine.factor, affine.axis, affine.source, build)
     return _plus(build.mul(affine.source, factor), affine, build)

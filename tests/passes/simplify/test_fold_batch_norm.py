@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F64
+from onnxc.compiler.ir.dtypes import F16, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
@@ -46,7 +46,19 @@ def per_filter(w: np.ndarray, factor: np.ndarray) -> np.ndarray:
     return (w.astype(np.float64) * factor.astype(np.float64)[:, None, None]).astype(w.dtype)
 
 
+def _coordinates(b: Builder, x: Value, scale: float = 1.5, dtype: DType = F64) -> Value:
+    """Where elements of an axis that is 1.5 times as long come from: at 1, that is 0.5, which other steps miss."""
+    count = b.iota(x.shape, 0, dtype)
+    return b.floor(b.add(b.sub(b.div(b.add(count, 0.5), scale), 0.5), 0.5))
+
+
+def _halves(b: Builder, x: Value) -> Value:
+    """Of an axis that is twice as long, where no step rounds."""
+    return b.floor(b.add(b.mul(b.iota(x.shape, 0, F64), 0.5), 0.25))
+
+
 FIRES = {
+    "coordinates_that_are_exact": Pair((f32(N),), lambda b, x: _coordinates(b, x, 2.0), _halves),
     "factor_and_summand": Pair(
         (f32(N, 2, 5),),
         lambda b, x: scaled(b, convolved(b, x)),
@@ -114,12 +126,6 @@ def _shared_weights(b: Builder, x: Value) -> tuple[Value, ...]:
     return scaled(b, first), second
 
 
-def _coordinates(b: Builder, x: Value) -> Value:
-    """Where elements of an axis that is 1.5 times as long come from: at 1, that is 0.5, which other steps miss."""
-    count = b.iota(x.shape, 0, F64)
-    return b.floor(b.add(b.sub(b.div(b.add(count, 0.5), 1.5), 0.5), 0.5))
-
-
 REFUSES = {
     "bias_alone": Pair((f32(1, 2, 5),), lambda b, x: shifted(b, convolved(b, x), SHIFT)),
     "used_elsewhere": Pair((f32(1, 2, 5),), lambda b, x: _used_twice(b, convolved(b, x))),
@@ -133,6 +139,7 @@ REFUSES = {
     "summed_letter": Pair((f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)),
     "short_chain": Pair((f32(2, 4),), scaled),
     "coordinates": Pair((f32(N),), _coordinates),
+    "coordinates_of_few_bits": Pair((f32(N),), lambda b, x: _coordinates(b, x, 2.0, F16)),
 }
 
 
