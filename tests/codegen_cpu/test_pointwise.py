@@ -208,6 +208,9 @@ def test_rounded_floats_within_bounds_become_integers(integer: DType, target: Ta
             ir.min(ir.max(y, 3.0), 100.0),
             ir.min(ir.max(y, 50.0), 20.0),
             ir.max(ir.min(y, 6.5), 1.5),
+            ir.min(ir.max(x, float(least)), float(greatest)),
+            ir.max(ir.min(ir.mul(x, 0.75), 90.0), -3.0),
+            number(ir, ir.min(ir.add(y, x), 90.0), 7.0),
         ]
         return [ir.cast(value, integer) for value in floats]
 

@@ -1,7 +1,8 @@
-"""Narrow integers that are rounded floats within bounds, as a quantization writes them: rounded by one addition.
+"""Narrow integers of floats within bounds, as a quantization writes them: bounded once, and rounded by one addition.
 
-Added to 1.5 * 2^23, a float below 2^22 in magnitude is rounded to the nearest integer, half to even, which stands in
-the low bits of the sum: neither a rounding nor a conversion is left, of which processors start fewer at a time.
+A cast has bounds of its own, those of its type. Added to 1.5 * 2^23, a float below 2^22 in magnitude is rounded to the
+nearest integer, half to even, which stands in the low bits of the sum: neither a rounding nor a conversion is left, of
+which processors start fewer at a time.
 """
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -11,7 +12,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.runtime.records import record
 
-__all__ = ["RoundedInteger", "rounded_integer"]
+__all__ = ["BoundedInteger", "bounded_integer"]
 
 UNIT = 1.5 * 2.0**23
 """Floats around it are 1 apart."""
@@ -21,11 +22,15 @@ LARGEST_SHIFT = 1 << 16
 
 
 @record
-class RoundedInteger:
-    """clamp(round(operand) + shift, least, greatest) in an integer of so many `bits`, and `nan` for NaN."""
+class BoundedInteger:
+    """clamp(x + shift, least, greatest) in an integer of so many `bits`, and `nan` for NaN.
+
+    x is the operand, rounded, or toward 0.
+    """
 
     operand: Value
     bits: int
+    is_rounded: bool
     shift: int
     least: int
     greatest: int
@@ -34,37 +39,46 @@ class RoundedInteger:
     def emit(self, f: FunctionBuilder, x: Reg) -> Reg:
         """The integers of the operand in a register."""
         low, high = float(self.least - self.shift), float(self.greatest - self.shift)
+        words = vector_type("i32", x.lanes)
         if self.nan != self.least:
             x = f.select(f.fcmp("ord", x, x), x, f.constant(x.type, float(self.nan - self.shift)))
         x = f.select(f.fcmp("ogt", x, low), x, f.constant(x.type, low))
         x = f.select(f.fcmp("olt", x, high), x, f.constant(x.type, high))
-        rounded = register(f.convert("bitcast", f.fadd(x, UNIT), vector_type("i32", x.lanes)))
-        return register(f.convert("trunc", f.add(rounded, self.shift), vector_type(f"i{self.bits}", x.lanes)))
+        integers = f.convert("bitcast", f.fadd(x, UNIT), words) if self.is_rounded else f.convert("fptosi", x, words)
+        return register(
+            f.convert("trunc", f.add(register(integers), self.shift), vector_type(f"i{self.bits}", x.lanes))
+        )
 
 
-def rounded_integer(value: Value) -> RoundedInteger | None:
-    """How `value` is made of a float that is rounded; None where it is not, or its bounds are no integers."""
+def bounded_integer(value: Value) -> BoundedInteger | None:
+    """How `value` is made of a float that is rounded or has bounds; None where it is not, or these are no integers."""
     if value.dtype not in (I8, U8, I16, U16) or _made_by(value, "cast") is None:
         return None
     bits, is_signed = value.dtype.bits, value.dtype.is_signed
     least, greatest, nan = -(1 << bits - 1) * is_signed, (1 << bits - is_signed) - 1, 0
     assert value.op is not None
-    x = value.op.operands[0]
+    source = x = value.op.operands[0]
     while (bound := _bound(x)) is not None:
         x, kind, limit = bound
         if not least <= limit <= greatest:
             return None
         least, greatest = (least, limit) if kind == "min" else (limit, greatest)
         nan = limit if kind == "number" else nan
-    shift = 0
-    if (total := _made_by(x, "add")) is not None and (added := _integer(total.operands[1])) is not None:
-        x, shift = total.operands[0], added
-    rounding = _made_by(x, "round")
-    if rounding is None or rounding.results[0].dtype != F32 or abs(shift) > LARGEST_SHIFT:
+    if x.dtype != F32 or not least <= nan <= greatest:
         return None
-    if not least <= nan <= greatest:
-        return None
-    return RoundedInteger(rounding.operands[0], bits, shift, least, greatest, nan)
+    operand, shift = _rounded(x)
+    if operand is None:
+        return None if x is source else BoundedInteger(x, bits, False, 0, least, greatest, nan)
+    return BoundedInteger(operand, bits, True, shift, least, greatest, nan)
+
+
+def _rounded(value: Value) -> tuple[Value | None, int]:
+    """What is rounded and shifted by an integer; None where nothing is."""
+    total, shift = _made_by(value, "add"), 0
+    if total is not None and (added := _integer(total.operands[1])) is not None:
+        value, shift = total.operands[0], added
+    rounding = _made_by(value, "round") if abs(shift) <= LARGEST_SHIFT else None
+    return (None if rounding is None else rounding.operands[0]), shift
 
 
 def _bound(value: Value) -> tuple[Value, str, int] | None:
