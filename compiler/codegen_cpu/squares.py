@@ -126,7 +126,8 @@ class TurnedTile:
 
 def turned_tiles(frame: KernelFrame, crossed: int, side: int, leaves: Mapping[Value, View]) -> Sequence[TurnedTile]:
     """Tiles for values, on the stack, all of as many rows as the longest line of them has elements, if a side has."""
-    rows = tile_rows(side, frame.lanes, [value.dtype for value in leaves])
+    size = next(iter(leaves.values())).shape[crossed]
+    rows = tile_rows(size, side, frame.lanes, [value.dtype for value in leaves])
     return [
         TurnedTile(frame, value, view, crossed, rows, side, frame.f.alloca(memory_type(value.dtype), rows * side))
         for value, view in leaves.items()

@@ -335,7 +335,7 @@ def test_what_crosses_memory_is_turned_before_it_is_padded(target: Target) -> No
         native.check(sample(F32, rows, columns, 35))
 
 
-@pytest.mark.parametrize("rows", [8, 15, 16, 17, 60, 67])
+@pytest.mark.parametrize("rows", [8, 12, 15, 16, 17, 60, 67])
 @pytest.mark.parametrize("dtype", [F32, F64, F16, I8], ids=str)
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_the_last_rows_end_with_the_axis(rows: int, dtype: DType, target: Target) -> None:

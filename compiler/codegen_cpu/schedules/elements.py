@@ -330,14 +330,19 @@ def _may_be_straight(domain: Domain, crossed: int, side: int, lanes: int) -> boo
     if not isinstance(stride, int):
         return True
     (dtype,) = (leaf.dtype for leaf in domain.leaves)
-    bytes_before = (row * stride * dtype.itemsize for row in range(tile_rows(side, lanes, [dtype])))
+    rows = tile_rows(domain.shape[crossed], side, lanes, [dtype])
+    bytes_before = (row * stride * dtype.itemsize for row in range(rows))
     sets = [before // CACHE_LINE_BYTES % CACHE_SETS for before in bytes_before]
     return max(map(sets.count, sets)) <= MOST_IN_A_SET
 
 
-def tile_rows(side: int, lanes: int, dtypes: Sequence[DType]) -> int:
-    """The rows of a tile of squares: as many as the longest line of the cache has elements, if a side has."""
-    return min(side, max(lanes, *(CACHE_LINE_BYTES // dtype.itemsize for dtype in dtypes)))
+def tile_rows(rows: Dim, side: int, lanes: int, dtypes: Sequence[DType]) -> int:
+    """The rows of a tile of squares: as many as the longest line of the cache has elements, if a side has.
+
+    Of an axis that is known to have fewer `rows`, as many as are whole squares.
+    """
+    most = min(side, max(lanes, *(CACHE_LINE_BYTES // dtype.itemsize for dtype in dtypes)))
+    return min(most, max(rows // lanes * lanes, lanes)) if isinstance(rows, int) else most
 
 
 def _has_short_rows(domain: Domain, lanes: int) -> bool:
