@@ -8,8 +8,8 @@ which processors start fewer at a time.
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import F32, I8, I16, U8, U16
-from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.makers import made_by, splat_of
+from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
 __all__ = ["BoundedInteger", "bounded_integer"]
@@ -52,7 +52,7 @@ class BoundedInteger:
 
 def bounded_integer(value: Value) -> BoundedInteger | None:
     """How `value` is made of a float that is rounded or has bounds; None where it is not, or these are no integers."""
-    if value.dtype not in (I8, U8, I16, U16) or _made_by(value, "cast") is None:
+    if value.dtype not in (I8, U8, I16, U16) or made_by(value, "cast") is None:
         return None
     bits, is_signed = value.dtype.bits, value.dtype.is_signed
     least, greatest, nan = -(1 << bits - 1) * is_signed, (1 << bits - is_signed) - 1, 0
@@ -74,38 +74,28 @@ def bounded_integer(value: Value) -> BoundedInteger | None:
 
 def _rounded(value: Value) -> tuple[Value | None, int]:
     """What is rounded and shifted by an integer; None where nothing is."""
-    total, shift = _made_by(value, "add"), 0
+    total, shift = made_by(value, "add"), 0
     if total is not None and (added := _integer(total.operands[1])) is not None:
         value, shift = total.operands[0], added
-    rounding = _made_by(value, "round") if abs(shift) <= LARGEST_SHIFT else None
+    rounding = made_by(value, "round") if abs(shift) <= LARGEST_SHIFT else None
     return (None if rounding is None else rounding.operands[0]), shift
 
 
 def _bound(value: Value) -> tuple[Value, str, int] | None:
     """(x, kind, limit) of what bounds x by an integer: by "min", "max", or "number", a maximum that is it for NaN."""
     for kind in ("min", "max"):
-        bounded = _made_by(value, kind)
+        bounded = made_by(value, kind)
         if bounded is not None and (limit := _integer(bounded.operands[1])) is not None:
             return bounded.operands[0], kind, limit
-    choice = _made_by(value, "select")
-    test = None if choice is None else _made_by(choice.operands[0], "less")
+    choice = made_by(value, "select")
+    test = None if choice is None else made_by(choice.operands[0], "less")
     if choice is None or test is None or test.operands != (choice.operands[2], choice.operands[1]):
         return None
     limit = _integer(choice.operands[2])
     return None if limit is None else (choice.operands[1], "number", limit)
 
 
-def _made_by(value: Value, name: str) -> Op | None:
-    return value.op if value.op is not None and value.op.name == name else None
-
-
 def _integer(value: Value) -> int | None:
     """The integer that a value is in every element, as a float; None where it is another or not known."""
-    while value.op is not None and PRIMITIVES[value.op.name].is_view and value.op.operands:
-        value = value.op.operands[0]
-    if value.op is None or value.op.name != "constant" or value.dtype != F32:
-        return None
-    array = value.op.array()
-    if array.size != 1 or not float(array.reshape(-1)[0]).is_integer():
-        return None
-    return int(array.reshape(-1)[0])
+    splat = splat_of(value)
+    return int(splat) if isinstance(splat, float) and splat.is_integer() else None

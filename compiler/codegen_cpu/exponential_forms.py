@@ -3,7 +3,8 @@
 from math import inf
 
 from onnxc.compiler.ir.dtypes import F32, F64
-from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.makers import made_by
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 
 
@@ -14,10 +15,10 @@ def sigmoid_operand(value: Value) -> Value | None:
     """
     if value.dtype not in (F32, F64):
         return None
-    quotient = _made_by(value, "div")
-    total = None if quotient is None or not _is(1, quotient.operands[0]) else _made_by(quotient.operands[1], "add")
-    power = None if total is None or not _is(1, total.operands[1]) else _made_by(total.operands[0], "exp")
-    negated = None if power is None else _made_by(power.operands[0], "neg")
+    quotient = made_by(value, "div")
+    total = None if quotient is None or not _is(1, quotient.operands[0]) else made_by(quotient.operands[1], "add")
+    power = None if total is None or not _is(1, total.operands[1]) else made_by(total.operands[0], "exp")
+    negated = None if power is None else made_by(power.operands[0], "neg")
     return None if negated is None else negated.operands[0]
 
 
@@ -26,26 +27,22 @@ def weight_exponent(value: Value) -> Value | None:
 
     So decompositions of softmax, masked or not, write it: no exponent is above 0.
     """
-    power = _made_by(value, "exp") if value.dtype in (F32, F64) else None
-    difference = None if power is None else _made_by(power.operands[0], "sub")
+    power = made_by(value, "exp") if value.dtype in (F32, F64) else None
+    difference = None if power is None else made_by(power.operands[0], "sub")
     if difference is None:
         return None
     x, peak = difference.operands
     peak = _unrepeated(peak)
-    chosen = _made_by(peak, "select")
+    chosen = made_by(peak, "select")
     if chosen is not None:
         condition, other, peak = chosen.operands
-        test = _made_by(condition, "equal")
+        test = made_by(condition, "equal")
         is_guard = test is not None and test.operands[0] is peak and _is(-inf, test.operands[1])
         if not (is_guard and _is(0, other)):
             return None
-    fold = _made_by(_unrepeated(peak), "reduce")
+    fold = made_by(_unrepeated(peak), "reduce")
     is_peak = fold is not None and fold.text("kind") == "max" and fold.operands[0] is x
     return difference.results[0] if is_peak else None
-
-
-def _made_by(value: Value, name: str) -> Op | None:
-    return value.op if value.op is not None and value.op.name == name else None
 
 
 def _unrepeated(value: Value) -> Value:
@@ -59,7 +56,7 @@ def _is(element: float, value: Value) -> bool:
     """Whether a value is this constant, repeated or not."""
     while value.op is not None and PRIMITIVES[value.op.name].is_view and value.op.operands:
         value = value.op.operands[0]
-    constant = _made_by(value, "constant")
+    constant = made_by(value, "constant")
     if constant is None:
         return False
     array = constant.array()

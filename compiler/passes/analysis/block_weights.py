@@ -10,8 +10,8 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DTYPES, F32, DType
+from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by
 from onnxc.runtime.records import record
 
 __all__ = ["BlockWeights", "PerBlock", "block_weights"]

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, splat_of
+from onnxc.compiler.passes.analysis.matching import moved_axes
 from onnxc.runtime.records import record
 
 

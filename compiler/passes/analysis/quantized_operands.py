@@ -11,8 +11,8 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8
+from onnxc.compiler.ir.makers import constant_of, made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 from onnxc.runtime.records import record
 
 __all__ = ["Quantized", "Spread", "quantized_operand"]

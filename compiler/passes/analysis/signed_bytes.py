@@ -2,8 +2,8 @@
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I8, U8
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 
 __all__ = ["OFFSET", "signed", "signed_form", "unsigned"]
 

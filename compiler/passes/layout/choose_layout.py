@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Attribute, Function, Module, Op, Value, walk
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, parse_dimensions
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.layout.flattened_products import contract_as_it_lies
 from onnxc.compiler.passes.layout.mixed_pixels import mix_pixels_as_they_lie
 from onnxc.compiler.passes.layout.moved_layouts import MOVED, Layout, layout_of

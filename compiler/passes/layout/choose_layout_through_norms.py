@@ -7,10 +7,10 @@ neighbours as it has channels, at each pixel. Kernels that write as they read no
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 from onnxc.compiler.passes.layout.choose_layout import lay_out
 from onnxc.compiler.passes.layout.moved_layouts import layout_of
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import constant_of, made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, constant_of, made_by, unbroadcast
+from onnxc.compiler.passes.analysis.matching import axis_groups
 from onnxc.compiler.passes.layout.moved_layouts import layout_of
 from onnxc.runtime.records import record
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Attribute, Op, Value
 from onnxc.compiler.ir.primitives.contractions import image_labels
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rule
-from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups, constant_of, made_by
+from onnxc.compiler.passes.analysis.matching import AxisGroup, axis_groups
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 from onnxc.runtime.records import record
 

@@ -7,8 +7,8 @@ Both are in products of one pixel, and compared with each other only. The figure
 from math import prod
 
 from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.passes.analysis.matching import made_by
 
 LANES = 16
 """Filters of a vector where channels lie last: of fewer the rest is computed for nothing."""

@@ -10,10 +10,10 @@ from math import prod
 
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, F64
+from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by
 from onnxc.compiler.passes.layout.moved_layouts import Layout
 from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE

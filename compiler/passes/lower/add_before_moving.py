@@ -3,10 +3,10 @@
 A residual is in memory, where any order of its axes is a view; what a product is turned into has to be written first.
 """
 
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.analysis.movements import moved, moved_back
 
 

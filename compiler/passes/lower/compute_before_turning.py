@@ -7,6 +7,7 @@ activation behind that read each element once; what else they read is repeated, 
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.capture import replace_operands
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.op_facts import writes_as_it_reads
 from onnxc.compiler.ir.pass_builder import PassBuilder
@@ -14,7 +15,6 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import map_bodies, rewrite
 from onnxc.compiler.ir.symbol_table import SymbolTable
-from onnxc.compiler.passes.analysis.matching import made_by
 from onnxc.compiler.passes.analysis.movements import moved, moved_back
 from onnxc.compiler.passes.simplify.rules.broadcasts import transpose_broadcast
 from onnxc.compiler.passes.simplify.rules.reshapes import reshape_broadcast

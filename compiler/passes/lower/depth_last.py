@@ -6,10 +6,10 @@ of sm_90), by [3072, 768] none.
 
 import numpy as np
 
+from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of
 
 BYTE = 8
 

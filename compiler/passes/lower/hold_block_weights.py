@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from onnxc.compiler.ir.makers import constant_of, made_by, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 
 
 def hold_block_weights(module: Module) -> Module:

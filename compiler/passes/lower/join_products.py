@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.makers import constant_of, unbroadcast
 from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -19,7 +20,6 @@ from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import map_bodies
 from onnxc.compiler.ir.symbol_table import SymbolTable
-from onnxc.compiler.passes.analysis.matching import constant_of, unbroadcast
 from onnxc.runtime.records import record
 
 PIECE_BYTES = 16

@@ -11,13 +11,13 @@ import numpy as np
 
 from onnxc.compiler.ir.capture import replace_operands
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
+from onnxc.compiler.ir.makers import UNIFORM_LIMIT, constant_of, made_by
 from onnxc.compiler.ir.module import Attribute, Block, Module, Op, Value
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.rewriter import map_bodies
 from onnxc.compiler.ir.symbol_table import SymbolTable
-from onnxc.compiler.passes.analysis.matching import UNIFORM_LIMIT, constant_of, made_by
 from onnxc.compiler.passes.lower.precision_policy import Decisions, decide, is_f32, is_pointwise, policy_of
 
 LARGEST: Mapping[str, float] = {"f16": 65504.0, "bf16": 3.3895313892515355e38}

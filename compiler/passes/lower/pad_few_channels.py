@@ -7,10 +7,10 @@ too few for that; seven taps of a line are a run of 21, where none of them can l
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by
 
 FEW_CHANNELS = 16
 """Runs of so many products hide what it takes to look up where they begin."""

@@ -7,10 +7,10 @@ blocks of a matrix then, where a convolution gathers each window.
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by
 
 FEW_CHANNELS = 16
 """Patches of fewer are copied side by side: gathered, 16 x 16 of 3 channels took ten times as long on an H200."""

@@ -7,9 +7,9 @@ the i8, whose 128 join the zero point. So no u8 is in memory where nothing but t
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import F32, I8, I32, U8
+from onnxc.compiler.ir.makers import made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed_form, unsigned
 
 MOVED = ("transpose", "reshape", "slice", "broadcast", "gather", "gather_along", "gather_nd", "reduce_window")

@@ -5,9 +5,10 @@ the slice is cut from is dense already: under a shape with one more axis, the sl
 """
 
 from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
+from onnxc.compiler.passes.analysis.matching import axis_groups
 from onnxc.compiler.passes.simplify.rules.reshapes import merge_reshapes
 from onnxc.compiler.passes.simplify.rules.slices import merge_slices
 

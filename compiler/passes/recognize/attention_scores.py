@@ -6,11 +6,11 @@ from math import inf, isnan
 import numpy as np
 
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least, product
+from onnxc.compiler.ir.makers import constant_of, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter
 from onnxc.compiler.passes.analysis.counters import Counter, counter_of
-from onnxc.compiler.passes.analysis.matching import constant_of, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.passes.analysis.ranges import range_of
 from onnxc.runtime.records import record
 

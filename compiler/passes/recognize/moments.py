@@ -1,8 +1,9 @@
 """Means and inverse roots, in the spellings that exporters use."""
 
 from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.makers import is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.passes.analysis.matching import bare, is_near, is_splat, made_by, splat_of, unbroadcast
+from onnxc.compiler.passes.analysis.matching import bare, is_near
 
 
 def mean_of(value: Value) -> tuple[Value, tuple[int, ...]] | None:

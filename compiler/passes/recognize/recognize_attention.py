@@ -11,10 +11,11 @@ from string import ascii_letters
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.makers import made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, splat_of, unbroadcast
+from onnxc.compiler.passes.analysis.matching import axis_groups
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
 from onnxc.runtime.records import record

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from math import pi, sqrt
 
 from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import is_near, made_by, splat_of
+from onnxc.compiler.passes.analysis.matching import is_near
 from onnxc.compiler.passes.notes import note_refusal
 
 CUBIC = 0.044715

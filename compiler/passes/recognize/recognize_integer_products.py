@@ -15,10 +15,10 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8, DType
+from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, Spread, quantized_operand
 from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed
 from onnxc.compiler.passes.notes import note_refusal

@@ -6,9 +6,10 @@ takes in the scale, the shift and the casts above and below it. Instance and gro
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
+from onnxc.compiler.ir.makers import is_splat, made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import as_trailing, is_splat, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import as_trailing, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.moments import mean_of, mean_square_of, normalizer_of, plus_epsilon
 

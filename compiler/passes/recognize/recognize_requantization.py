@@ -7,9 +7,9 @@ in the last place, and what is rounded is less than 256.
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import I8, U8
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, quantized_operand
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.runtime.records import record

@@ -1,9 +1,10 @@
 """RMS normalisation, from the squares, means and roots that exporters write. To be run after layer normalisation."""
 
 from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.makers import is_splat, made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import as_trailing, is_splat, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import as_trailing, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.moments import mean_square_of, normalizer_of, plus_epsilon
 from onnxc.compiler.passes.recognize.recognize_layer_norm import narrowed

@@ -6,10 +6,11 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import made_by, moved_axes
+from onnxc.compiler.passes.analysis.matching import moved_axes
 from onnxc.compiler.passes.notes import note_refusal
 
 

@@ -4,9 +4,10 @@ Without the subtraction of the maximum it is left alone: that overflows where th
 """
 
 from onnxc.compiler.ir.dtypes import BF16, F16
+from onnxc.compiler.ir.makers import is_splat, made_by
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import bare, is_splat, made_by, repeated_over
+from onnxc.compiler.passes.analysis.matching import bare, repeated_over
 from onnxc.compiler.passes.notes import note_refusal
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxc.compiler.ir.makers import constant_of, is_constant, made_by, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of, is_constant, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.runtime.records import record
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.makers import constant_of, made_by, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by, unbroadcast
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.runtime.records import record
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.meanings import apply_meaning
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -15,7 +16,6 @@ from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_eq
 from onnxc.compiler.ir.rewriter import Rule, rewrite
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.limits import limits_in_force
-from onnxc.compiler.passes.analysis.matching import constant_of, made_by
 from onnxc.compiler.passes.notes import note
 
 SMALL_BYTES = 64 * 1024

@@ -5,17 +5,10 @@ import math
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.makers import constant_of, is_constant, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import (
-    constant_of,
-    full_like,
-    is_constant,
-    is_splat,
-    made_by,
-    splat_of,
-    unbroadcast,
-)
+from onnxc.compiler.passes.analysis.matching import full_like
 from onnxc.compiler.passes.analysis.ranges import range_of
 
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "equal")

@@ -2,10 +2,11 @@
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import made_by, moved_axes, unbroadcast
+from onnxc.compiler.passes.analysis.matching import moved_axes
 
 POINTWISE = tuple(name for name, primitive in PRIMITIVES.items() if primitive.kind == "pointwise")
 ELEMENTWISE = tuple(name for name, primitive in PRIMITIVES.items() if primitive.elementwise)

@@ -2,9 +2,9 @@
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.makers import made_by, splat_of
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import made_by, splat_of
 
 # The bits of the significand, the leading one included, and the largest exponent of types that hold wide ranges.
 SIGNIFICANDS = {"f64": (53, 1023), "f32": (24, 127), "f16": (11, 15), "bf16": (8, 127)}

@@ -1,9 +1,9 @@
 """Concatenations and paddings: what adds nothing, and what can be joined in one step."""
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import made_by
 
 MOST_PARTS = 32
 """Every part is a loop of its own in the kernel, or a test for every element: LLVM takes 0.3 s for 32, 2 s for 64."""

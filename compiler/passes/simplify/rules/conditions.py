@@ -3,9 +3,10 @@
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.makers import is_splat, made_by, splat_of
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import full_like, is_splat, made_by, splat_of
+from onnxc.compiler.passes.analysis.matching import full_like
 from onnxc.compiler.passes.analysis.ranges import Range, range_of
 
 

@@ -3,10 +3,10 @@
 from math import inf
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.makers import is_splat, made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import is_splat, made_by, unbroadcast
 
 
 @rule("dot")

@@ -4,10 +4,11 @@ import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 from onnxc.compiler.passes.analysis.counters import counter_of, counts_along, made_of_counters
-from onnxc.compiler.passes.analysis.matching import axis_groups, constant_of, made_by, moved_axes
+from onnxc.compiler.passes.analysis.matching import axis_groups, moved_axes
 
 
 @rule("gather")

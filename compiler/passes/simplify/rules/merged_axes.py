@@ -7,11 +7,12 @@ from string import ascii_letters
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by, unbroadcast
+from onnxc.compiler.passes.analysis.matching import axis_groups
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 
 

@@ -5,9 +5,10 @@ from math import prod
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
+from onnxc.compiler.passes.analysis.matching import axis_groups
 
 IDEMPOTENT = ("min", "max", "and", "or")
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import rule
-from onnxc.compiler.passes.analysis.matching import axis_groups, made_by
+from onnxc.compiler.passes.analysis.matching import axis_groups
 
 
 @rule("reshape")

@@ -2,9 +2,10 @@
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import made_by, moved_axes
+from onnxc.compiler.passes.analysis.matching import moved_axes
 
 
 @rule("slice")

@@ -1,10 +1,10 @@
 """Transposes: merged with each other, and pushed into what can read or write in any order of axes."""
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rule
-from onnxc.compiler.passes.analysis.matching import made_by
 
 
 @rule("transpose")
