@@ -1,4 +1,4 @@
-"""One model of a folder: onnxc and ONNX Runtime in turns at each size. Run by `benchmarks.folder`."""
+"""One model of a folder: onnxc and another runtime in turns at each size. Run by `benchmarks.folder`."""
 
 import json
 import statistics
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import onnxc
-from benchmarks.measure_calls import SETTLE_S, batch_size, ort_session, time_batch
+from benchmarks.measure_calls import SETTLE_S, batch_size, time_batch
 from onnxc.command_line.random_inputs import draw_array
+from onnxc.measuring.runtimes import RUNTIMES
 from onnxc.measuring.values import compare_outputs
 from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.signature import TensorInfo
@@ -22,20 +23,19 @@ WORDS = ("red", "green", "blue", "u", "v", "w")
 """What texts are drawn from."""
 
 
-def measure(path: Path, sizes: Sequence[int], threads: int, seconds: float, rounds: int) -> None:
+def measure(path: Path, vs: str, sizes: Sequence[int], threads: int, seconds: float, rounds: int) -> None:
     """Prints a JSON row for each size: both times, and how far the outputs lie apart."""
     warnings.simplefilter("ignore")
     started = time.process_time()
     executable = onnxc.compile(path, threads=threads)
     compile_s = time.process_time() - started
-    session = ort_session(path, threads)
-    # Workers that spin while they wait would count as work.
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    peer = RUNTIMES[vs].open(path, threads)
+    # Workers that spin while they wait would count as work; OpenVINO computes in a thread of its own.
+    clock = time.thread_time if threads == 1 and vs == "onnxruntime" else time.perf_counter
     for size in sizes:
         feeds = feeds_of(path, executable.inputs, size)
-        theirs = dict(zip((output.name for output in session.get_outputs()), session.run(None, feeds), strict=True))
-        calls = partial(executable.run, feeds), partial(session.run, None, feeds)
-        agreement = compare_outputs(calls[0](), theirs)
+        calls = partial(executable.run, feeds), partial(peer, feeds)
+        agreement = compare_outputs(calls[0](), calls[1]())
         counts = [batch_size(call, clock) for call in calls]
         taken: tuple[list[float], list[float]] = ([], [])
         ends = time.monotonic() + seconds
