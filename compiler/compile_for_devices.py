@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import checked_model
+from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import multiplied_halves
 from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
 from onnxc.compiler.compile_stages import expect_no_microbatches, run_pipeline_stages
 from onnxc.compiler.driver import Noun, optimize, with_provenance
@@ -156,7 +157,7 @@ def device_passes(end: BackEnd, options: CompileOptions) -> tuple[tuple[Pass, ..
     """What runs before a model is divided, and what behind that."""
     if end.target.kind == "cuda":
         return OPTIMIZE, (*GPU_DEVICES, *end.passes)
-    return CPU_OPTIMIZE, (*DEVICES, *target_pipeline("cpu", options.precision))
+    return CPU_OPTIMIZE, (*DEVICES, *target_pipeline("cpu", options.precision, multiplied_halves(end.target)))
 
 
 def _divided(

@@ -1,7 +1,9 @@
 """The pipelines: which passes run, in which order."""
 
+from collections.abc import Collection
 from typing import Literal
 
+from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.write_planes import write_planes
@@ -31,6 +33,7 @@ from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.passes.lower.sign_bytes import sign_bytes
 from onnxc.compiler.passes.lower.split_slices import split_slices
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
+from onnxc.compiler.passes.lower.widen_products import widen_products_but
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_block_products import recognize_block_products
@@ -135,8 +138,8 @@ GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 """For tensor cores, which multiply blocks of matrices."""
 
-CPU_TYPES: tuple[Pass, ...] = (widen_convolutions, phases_as_filters, pixel_products)
-"""For what a precision has stored in 16 bits, too."""
+CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
+"""For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (write_planes, pad_few_channels, hold_block_weights)
 """Behind all that would put padding back into convolutions, or constants back into their smallest form."""
@@ -157,12 +160,15 @@ def precision_passes(precision: Precision) -> tuple[Pass, ...]:
     return () if dtype is None else (lower_precision_to(dtype),)
 
 
-def target_pipeline(kind: Literal["cpu", "cuda"], precision: Precision = "fp32") -> tuple[Pass, ...]:
-    """What a kind of target needs after OPTIMIZE.
+def target_pipeline(
+    kind: Literal["cpu", "cuda"], precision: Precision = "fp32", multiplied: Collection[DType] = ()
+) -> tuple[Pass, ...]:
+    """What a kind of target needs after OPTIMIZE; multiplied: the 16-bit floats that a CPU multiplies as they are.
 
     What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
     """
     if kind == "cpu":
-        return (*CPU_KERNELS, *precision_passes(precision), *CPU_TYPES, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
+        types = (widen_convolutions, widen_products_but(multiplied), *CPU_TYPES)
+        return (*CPU_KERNELS, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
     finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
     return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)
