@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.element_types import computed_dtype, narrow, wid
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
-from onnxc.compiler.ir.dtypes import F8E8M0, DType
+from onnxc.compiler.ir.dtypes import BF16, F8E8M0, F16, DType
 from onnxc.compiler.ir.module import Op
 
 Emit = Callable[..., Reg]
@@ -29,7 +29,12 @@ def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
     if op.name == "bitcast":
         return emit_bitcast(operands[0], dtype, op.dtype(), f)
     wide = [widen(operand, dtype, f) for operand in operands]
-    return narrow(table_of(dtype)[op.name](f, computed_dtype(dtype), *wide), op.results[0].dtype, f)
+    result = table_of(dtype)[op.name](f, computed_dtype(dtype), *wide)
+    return result if dtype in (F16, BF16) and op.name in EXACT else narrow(result, op.results[0].dtype, f)
+
+
+EXACT = frozenset({"abs", "ceil", "floor", "max", "min", "neg", "round", "sign"})
+"""What these make of floats of some bits are floats of so many bits: there is nothing to round."""
 
 
 def table_of(dtype: DType) -> Mapping[str, Emit]:

@@ -7,6 +7,7 @@ import pytest
 
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_cpu.plan_target import is_native
+from onnxc.compiler.codegen_cpu.scalars import EXACT
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, U8, U16, U32, DType
 from onnxc.compiler.ir.module import Value
@@ -47,6 +48,41 @@ def test_unary_primitives(dtype: DType, target: Target) -> None:
     native = Native(make([f"{dtype}[37]"], lambda ir, x: [ir.unary(name, x) for name in names]), target)
     _check_each(native, names, [np.resize(odd_values(dtype), 37)], dtype)
     _check_each(native, names, [sample(dtype, 37)], dtype)
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_what_is_not_rounded_has_no_more_bits(name: str, dtype: DType) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    count, types = (1, [f"{dtype}[65536]"]) if name in UNARY else (2, [f"{dtype}[65536]"] * 2)
+    native = Native(make(types, lambda ir, *x: ir.cast(getattr(ir, name)(*x), F32)))
+    arrays = [every, np.random.default_rng(0).permutation(every)][:count]
+    with np.errstate(all="ignore"):
+        (expected,), (found,) = native.interpreted(*arrays), native(*arrays)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F16, F32], ids=str)
+def test_what_is_the_same_along_rows(dtype: DType, target: Target) -> None:
+    def rows(ir: Builder, x: Value, scale: Value, shift: Value, lone: Value) -> list[Value]:
+        repeated = ir.broadcast(ir.exp(ir.neg(scale)), [0], x.shape)
+        columns, everywhere = ir.broadcast(shift, [1], x.shape), ir.broadcast(lone, [], x.shape)
+        wide = ir.broadcast(scale, [0], x.shape)
+        outer = ir.broadcast(ir.mul(scale, scale), [0], x.shape)
+        return [
+            ir.add(ir.mul(x, repeated), columns),
+            ir.mul(ir.sub(wide, everywhere), ir.abs(wide)),
+            ir.add(outer, columns),
+            ir.select(ir.less(x, everywhere), wide, outer),
+        ]
+
+    types = [f"{dtype}[N, M]", f"{dtype}[N]", f"{dtype}[M]", f"{dtype}[]"]
+    native = Native(make(types, rows), target)
+    for n, m in ((0, 3), (3, 0), (1, 1), (5, 1), (3, 8), (4, 17), (2, 100)):
+        arrays = [sample(dtype, n, m), sample(dtype, n, seed=1), sample(dtype, m, seed=2), sample(dtype, seed=3)]
+        for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+            assert_near(found, wanted, 4 * precision(dtype))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
