@@ -12,7 +12,7 @@ CaseKey = tuple[tuple[Location, int], ...]
 class RankSplit:
     """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides.
 
-    rank: the only one that the node takes, where the standard says it.
+    rank: the only one that the node takes, where the standard, or the rank of another operand, says it.
     """
 
     value: Value

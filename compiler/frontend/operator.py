@@ -156,9 +156,12 @@ class Node:
     # Cases
 
     def _split_by_rank(self, value: Value) -> NoReturn:
-        """The node is lowered for each rank that `value` may have."""
+        """The node is lowered for each rank that `value` may have, or for the one that the standard gives it."""
         reason = "the rank of an operand is only known at run time; give the input a shape with shapes="
         rank = fixed_rank(self.graph_node, self.operands.index(value)) if value in self.operands else None
+        if isinstance(rank, tuple):
+            name, more = rank
+            rank = max(self.input(name).rank + more, 0)
         raise CasesNeeded(RankSplit(value, reason, rank=rank))
 
     def split_by_size(self, value: Value, axis: Int, reason: str) -> NoReturn:

@@ -166,6 +166,37 @@ def test_ranks_are_given_to_inputs_that_there_are() -> None:
     for operator, ranks in RANKS.items():
         known = {formal.name for each in versions_of("", operator) for formal in each.inputs}
         assert known.issuperset(ranks), operator
+        tellers = {rank[0] for rank in ranks.values() if isinstance(rank, tuple)}
+        assert known.issuperset(tellers), operator
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(5,), (2, 3)])
+def test_operands_have_the_rank_of_another(target: str, shape: tuple[int, ...]) -> None:
+    text = "g (float[] x, int64[] i, float[] u) => (float[] y) { y = ScatterElements (x, i, u) }"
+    x, updates = np.zeros(shape, np.float32), np.ones((1,) * len(shape), np.float32)
+    given = {"x": x, "i": np.ones(updates.shape, np.int64), "u": updates}
+    expected = x.copy()
+    expected[(1, 0)[: len(shape)]] = 1
+    assert_same(*run_text(text, given, target), expected)
+    with pytest.raises(InputError, match="a value has the shape") as caught:
+        run_text(text, {**given, "u": updates[None]}, target)
+    assert caught.value.code == "declared-shape"
+
+
+OF_ANOTHER_RANK = {
+    "y = ScatterElements (a, i, b)": "float[] a, int64[] i, float[] b",
+    "y = GridSample (a, b)": "float[] a, float[] b",
+    "y = SoftmaxCrossEntropyLoss (a, i, b)": "float[] a, int64[] i, float[] b",
+}
+
+
+@pytest.mark.parametrize("node", OF_ANOTHER_RANK)
+def test_ranks_that_another_operand_tells_are_no_cases(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"g ({OF_ANOTHER_RANK[node]}) => (float[] y) {{ {node} }}"
+    # One lowering without a case, seven for the ranks of the first operand, and one for each further operand in each.
+    operands = OF_ANOTHER_RANK[node].count(",") + 1
+    assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * operands
 
 
 # Sizes that only data tells, which decide on a rank.
