@@ -4,6 +4,12 @@ from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
+MOST_AXES = 6
+"""The greatest rank that an operand of unknown rank may have: that of a batch of volumes, and one more.
+
+Each more is a copy of all that follows.
+"""
+
 CaseKey = tuple[tuple[Location, int], ...]
 """One of the times that a node is lowered: the nodes around it, each with the ordinal of the call of its graph."""
 

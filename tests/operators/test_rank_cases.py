@@ -16,7 +16,7 @@ from onnxc.compiler.frontend.schemas import versions_of
 from onnxc.compiler.ir.module import walk
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from onnxc.runtime.errors import InputError, UnsupportedError
-from tests.operators.host_models import TARGETS, run_text
+from tests.operators.host_models import TARGETS, run_text, texts
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import model_from_text
 
@@ -131,9 +131,46 @@ def test_elements_of_several_ranks(target: str, place: int) -> None:
     assert_same(*run_text(text, {"x": x, "v": v, "p": np.array(place)}, target), np.negative((x, v)[place]))
 
 
-def test_two_operands_of_any_rank() -> None:
-    x, y = np.ones((2, 1), np.float32), np.arange(3, dtype=np.float32)
-    assert_same(*run_text("g (float[] x, float[] y) => (float[] z) { z = Mul(x, y) }", {"x": x, "y": y}), x * y)
+PAIRS = [((), ()), ((2, 1), (3,)), ((3,), (2, 1, 3)), ((), (0, 3)), ((1, 1, 1, 1, 1, 3), ())]
+ELEMENTS = {
+    "z = Mul(x, y)": lambda x, y: x * y,
+    "z = Less(x, y)": lambda x, y: x < y,
+    "z = Pow(x, y)": lambda x, y: x**y,
+    "z = Sum(x, y, b)": lambda x, y: x + y + np.float32([1, 2, 3]),
+    "c = Less(x, y) z = Where(c, x, y)": np.minimum,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "shapes", [((), ()), ((2, 1), (3,)), ((3,), (2, 1, 3)), ((), (0, 3)), ((1, 1, 1, 1, 1, 3), ())]
+)
+@pytest.mark.parametrize("nodes", ELEMENTS)
+def test_elements_of_operands_of_any_ranks(nodes: str, shapes: tuple[tuple[int, ...], ...], target: str) -> None:
+    x, y = (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes)
+    output = "bool[]" if "Less" in nodes and "Where" not in nodes else "float[]"
+    text = f"g (float[] x, float[] y) => ({output} z) <float[3] b = {{1, 2, 3}}> {{ {nodes} }}"
+    assert_same(*run_text(text, {"x": x, "y": y}, target), np.asarray(ELEMENTS[nodes](x, y)))
+
+
+@pytest.mark.parametrize("nodes", ["z = Mul(x, y)", "z = Sum(x, y, w)", "c = Less(x, y) z = Where(c, y, w)"])
+def test_elements_of_operands_of_any_ranks_are_no_cases(nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"g (float[] x, float[] y, float[] w) => (float[] z) {{ {nodes} }}"
+    assert count_of_lowered_nodes(text, monkeypatch) == nodes.count("=")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_more_axes_than_are_told_apart_are_an_error_of_the_call(target: str) -> None:
+    x = np.ones((1,) * 7, np.float32)
+    with pytest.raises(InputError, match="at most 6 axes are told apart"):
+        run_text("g (float[] x, float[] y) => (float[] z) { z = Mul(x, y) }", {"x": x, "y": x}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_texts_of_any_ranks(target: str) -> None:
+    text = "g (string[] x, string[] y) => (string[] z) { z = StringConcat(x, y) }"
+    (z,) = run_text(text, {"x": texts("a", "b"), "y": texts("c", "d")[:, None]}, target)
+    assert np.asarray(z).tolist() == [["ac", "bc"], ["ad", "bd"]]
 
 
 # Operands of which only the operator tells the rank.

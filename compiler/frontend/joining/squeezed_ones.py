@@ -5,6 +5,7 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.records import record
 
 
@@ -54,3 +55,8 @@ def squeezed(value: Value) -> Squeezed | None:
     ones = tuple(axis for axis, size in enumerate(x.shape) if size == 1)
     open_axes = tuple(axis for axis, size in enumerate(x.shape) if may_be_one(size) and axis not in ones)
     return Squeezed(x, ones, open_axes)
+
+
+def may_have_any_rank(value: Value) -> bool:
+    """Whether only data tells the rank of a tensor, and nothing that it was squeezed from bounds it."""
+    return isinstance(value.type, TensorType) and value.type.shape is None and squeezed(value) is None

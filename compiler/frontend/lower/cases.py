@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
-from onnxc.compiler.frontend.case_split import CaseSplit, ConditionSplit, RankSplit
+from onnxc.compiler.frontend.case_split import MOST_AXES, CaseSplit, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.joining.joined_branches import joined_branches
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed
@@ -32,12 +32,6 @@ MOST_RANKS = 8
 """How many operands of unknown rank may stand one after another: each is a recursion of the walk.
 
 The work is bounded elsewhere. Four in a row whose results are declared take 1,115 of it, and 0.1 s.
-"""
-
-MOST_AXES = 6
-"""The greatest rank that an operand of unknown rank may have: that of a batch of volumes, and one more.
-
-Each more is a copy of all that follows.
 """
 
 MOST_ELEMENTS = 8

@@ -3,7 +3,7 @@
 import numpy as np
 
 from onnxc.runtime.errors import InputError
-from onnxc.runtime.host.attributes import integers
+from onnxc.runtime.host.attributes import integer, integers
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.registry import Attributes
 from onnxc.runtime.host.values import HostValue, as_array
@@ -19,6 +19,23 @@ def rank_of(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
 def squeeze_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...]  ->  T[...] without the axes of size 1"""
     return (np.squeeze(as_array(operands[0])),)
+
+
+@function("with_leading_ones")
+def with_leading_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...] of at most `rank` axes  ->  T[1, ..., 1, ...] of `rank` axes"""
+    x, rank = as_array(operands[0]), integer(attributes, "rank")
+    if x.ndim > rank:
+        message = f"a value has the shape {list(x.shape)}, where at most {rank} axes are told apart"
+        raise InputError(message, code="declared-shape")
+    return (x.reshape((1,) * (rank - x.ndim) + x.shape),)
+
+
+@function("without_leading_ones")
+def without_leading_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[1, ..., 1, ...], rank: i64[]  ->  T[...] of `rank` axes, the last ones"""
+    x, rank = as_array(operands[0]), as_array(operands[1]).item()
+    return (x.reshape(x.shape[x.ndim - rank :]),)
 
 
 @function("expect_shape")

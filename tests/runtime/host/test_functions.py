@@ -74,7 +74,9 @@ ON_HOST = {
     "maps": {"dense_from_map", "sparse_from_map", "vectorize_map", "zip_map"},
     "sparse tensors": {"sparse_from_dense"},
     "images, which a library decodes": {"decode_image"},
-    "ranks that only data decides": {"expect_shape", "rank_of", "squeeze_ones"},
+    "ranks that only data decides": {
+        "expect_shape", "rank_of", "squeeze_ones", "with_leading_ones", "without_leading_ones",
+    },
     "code of the caller": {"custom_operator"},
 }  # fmt: skip
 

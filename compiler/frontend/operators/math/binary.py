@@ -7,13 +7,14 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Sequence
 
-from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.broadcasting import (
     NUMPY_SINCE,
     binary_operands,
     broadcast_onto,
     expect_spreads,
 )
+from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least, mod
@@ -43,7 +44,7 @@ REVERSED: dict[str, tuple[str, Sequence[int]]] = {
 }
 
 
-def _lowering(primitive: str, *, reverse: bool) -> Lowering:
+def _lowering(primitive: str, *, reverse: bool) -> ElementLowering:
     def lower(node: Node, ir: Builder) -> Value:
         a, b = binary_operands(node, ir)
         return ir.binary(primitive, b, a) if reverse else ir.binary(primitive, a, b)
@@ -53,10 +54,11 @@ def _lowering(primitive: str, *, reverse: bool) -> Lowering:
 
 for _rows, _reverse in ((ROWS, False), (REVERSED, True)):
     for _name, (_primitive, _since) in _rows.items():
-        operator(_name, since=_since)(_lowering(_primitive, reverse=_reverse))
+        operator(_name, since=_since)(at_common_rank(_lowering(_primitive, reverse=_reverse)))
 
 
 @operator("Pow", since=(1, 7, 12, 13, 15))
+@at_common_rank
 def pow(node: Node, ir: Builder) -> Value:
     """X: T[...], Y: T1[...]  ->  T[...], computed in a type that holds both and converted to T.
 
@@ -76,6 +78,7 @@ def _power_type(base: DType, exponent: DType) -> DType:
 
 
 @operator("Mod", since=(10, 13, 28))
+@at_common_rank
 def mod_(node: Node, ir: Builder) -> Value:
     """A: T[...], B: T[...]  ->  T[...]: the remainder with the sign of B, or with `fmod` that of A.
 
@@ -120,6 +123,7 @@ def _float_modulo(a: Value, b: Value, ir: Builder) -> Value:
 
 
 @operator("BitShift", since=(11, 28))
+@at_common_rank
 def bit_shift(node: Node, ir: Builder) -> Value:
     """X: T[...], Y: T[...]  ->  T[...]: X shifted by Y bits, a right shift of signed types filling with the sign.
 

@@ -8,7 +8,8 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 from functools import reduce as fold
 
-from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
@@ -22,7 +23,7 @@ ROWS: dict[str, tuple[str, Sequence[int]]] = {
 }
 
 
-def _lowering(primitive: str) -> Lowering:
+def _lowering(primitive: str) -> ElementLowering:
     def lower(node: Node, ir: Builder) -> Value:
         return fold(lambda a, b: ir.binary(primitive, a, b), _operands(node, ir))
 
@@ -30,10 +31,11 @@ def _lowering(primitive: str) -> Lowering:
 
 
 for _name, (_primitive, _since) in ROWS.items():
-    operator(_name, since=_since)(_lowering(_primitive))
+    operator(_name, since=_since)(at_common_rank(_lowering(_primitive)))
 
 
 @operator("Sum", since=(1, 6, 8, 13))
+@at_common_rank
 def sum(node: Node, ir: Builder) -> Value:
     """The sum; of 16-bit floats in f32, rounded once.
 
@@ -44,6 +46,7 @@ def sum(node: Node, ir: Builder) -> Value:
 
 
 @operator("Mean", since=(1, 6, 8, 13))
+@at_common_rank
 def mean(node: Node, ir: Builder) -> Value:
     """The sum divided by the number of tensors.
 

@@ -1,0 +1,49 @@
+"""Operators of elements, whose operands are broadcast together, where only data tells the ranks of several.
+
+Cases would be one for each combination of ranks: 343 of three operands. Instead each operand gets leading axes of
+size 1 up to the greatest rank that is told apart, and the result loses those that none of the operands has.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+
+from onnxc.compiler.frontend.case_split import MOST_AXES
+from onnxc.compiler.frontend.joining.squeezed_ones import may_have_any_rank
+from onnxc.compiler.frontend.operator import Node
+from onnxc.compiler.frontend.operator_helpers.broadcasting import NUMPY_SINCE
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
+
+ElementLowering = Callable[[Node, Builder], Value]
+
+
+def at_common_rank(lowering: ElementLowering) -> ElementLowering:
+    """`lowering`, without cases where only data tells the ranks of two operands or more; other nodes as they are."""
+
+    def lower(node: Node, ir: Builder) -> Value:
+        operands = [value for value in node.operands if value is not None]
+        loose = [value for value in dict.fromkeys(operands) if may_have_any_rank(value)]
+        if len(loose) < 2 or node.since < NUMPY_SINCE:
+            return lowering(node, ir)
+        spread = {value: _with_leading_ones(value, ir) for value in loose}
+        ranked = replace(node, operands=tuple(spread.get(value, value) for value in operands))
+        result = lowering(ranked, ir)
+        rank = reduce(ir.max, [_rank(value, ir) for value in operands])
+        return ir.host("without_leading_ones", (result, rank), (TensorType(result.dtype, None),), {})[0]
+
+    return lower
+
+
+def _with_leading_ones(value: Value, ir: Builder) -> Value:
+    sizes = tuple(ir.fresh_symbol("axis") for _ in range(MOST_AXES))
+    return ir.host("with_leading_ones", (value,), (TensorType(value.tensor.dtype, sizes),), {"rank": MOST_AXES})[0]
+
+
+def _rank(value: Value, ir: Builder) -> Value:
+    """i64[]: the number of axes."""
+    if not may_have_any_rank(value):
+        return ir.size(value.rank)
+    return ir.host("rank_of", (value,), (TensorType(I64, ()),), {})[0]
