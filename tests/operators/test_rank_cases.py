@@ -249,6 +249,80 @@ def test_a_shape_of_any_length(target: str, shape: list[int]) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "wanted", "zero", "result"),
+    [
+        ((2, 3), [3, -1], 0, (3, 2)),
+        ((2, 3), [0, 1, 3], 0, (2, 1, 3)),
+        ((2, 3), [], 0, None),
+        ((), [], 0, ()),
+        ((1, 1), [], 0, ()),
+        ((0, 4), [0, -1], 0, (0, 4)),
+        ((0, 4), [3, 0], 1, (3, 0)),
+        ((0, 4), [0, -1], 1, None),
+        ((2,), [0, 0], 0, None),
+        ((2,), [-1, -1], 0, None),
+        ((2,), [-2], 0, None),
+    ],
+)
+def test_any_rank_is_reshaped_to_any_rank(
+    shape: tuple[int, ...], wanted: list[int], zero: int, result: tuple[int, ...] | None, target: str
+) -> None:
+    text = f"g (float[] x, int64[] s) => (float[] y) {{ r = Reshape<allowzero = {zero}>(x, s) y = Neg(r) }}"
+    given = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape), "s": np.array(wanted, np.int64)}
+    if result is not None:
+        assert_same(*run_text(text, given, target), np.negative(given["x"]).reshape(result))
+        return
+    with pytest.raises(InputError, match="cannot be reshaped") as caught:
+        run_text(text, given, target)
+    assert caught.value.code == "illegal-data"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("operator", "axes", "result"),
+    [
+        ("Unsqueeze", [0], (1, 2, 1, 3)),
+        ("Unsqueeze", [-1, 1], (2, 1, 1, 3, 1)),
+        ("Unsqueeze", [], (2, 1, 3)),
+        ("Unsqueeze", [0, 0], None),
+        ("Squeeze", [-2], (2, 3)),
+        ("Squeeze", [0], None),
+        ("Squeeze", [3], None),
+    ],
+)
+def test_axes_of_any_number_of_any_rank(
+    operator: str, axes: list[int], result: tuple[int, ...] | None, target: str
+) -> None:
+    text = f"g (float[] x, int64[] axes) => (float[] y) {{ y = {operator}(x, axes) }}"
+    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 1, 3), "axes": np.array(axes, np.int64)}
+    if result is not None:
+        assert_same(*run_text(text, given, target), given["x"].reshape(result))
+        return
+    with pytest.raises(InputError, match=r"axes .* of a value of shape") as caught:
+        run_text(text, given, target)
+    assert caught.value.code == "illegal-data"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_shape_that_is_no_vector_is_an_error_of_the_call(target: str) -> None:
+    for shape in (np.array(6), np.array([[6]])):
+        with pytest.raises(InputError, match="is not a vector"):
+            run_text("g (float[] x, int64[] s) => (float[] y) { y = Reshape(x, s) }", {"x": MATRIX, "s": shape}, target)
+
+
+MOVED = ("y = Reshape (x, v)", "y = Unsqueeze (x, v)", "y = Slice (x, v, v)", "y = Slice (x, v, v, v, v)")
+
+
+@pytest.mark.parametrize("node", MOVED)
+def test_vectors_of_any_length_are_no_cases(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"g (float[] x, int64[] v) => (float[] y) {{ {node} }}"
+    assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * 2
+    vector = f"g (float[] x, int64[N] v) => (float[] y) {{ {node} }}"
+    assert count_of_lowered_nodes(vector, monkeypatch) <= 1 + 7
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("index", [[1], [1, -1], [0, 1, 0]])
 def test_indices_of_any_depth(target: str, index: list[int]) -> None:
     text = "g (float[2, 2, 2] x, int64[D] index) => (float[] y) { y = GatherND(x, index) }"
@@ -368,3 +442,16 @@ def test_slices_of_any_number_of_axes(target: str, count: int) -> None:
     if count:
         with pytest.raises(InputError):
             run_text(text, {"x": x, **vectors, "ends": np.zeros(count + 1, np.int64)}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_slices_of_any_number_of_leading_axes(target: str, count: int) -> None:
+    text = "g (float[] x, int32[] starts, int32[] ends) => (float[] y) { y = Slice(x, starts, ends) }"
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    given = {"x": x, "starts": np.array([1, -2, 0][:count], np.int32), "ends": np.array([2, 9, 1][:count], np.int32)}
+    if count <= x.ndim:
+        assert_same(*run_text(text, given, target), (x, x[1:2], x[1:2, -2:])[count].copy())
+        return
+    with pytest.raises(InputError, match="more entries than data has axes"):
+        run_text(text, given, target)

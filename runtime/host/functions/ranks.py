@@ -1,9 +1,12 @@
 """Tensors whose rank only data tells."""
 
+from collections.abc import Callable
+from math import prod
+
 import numpy as np
 
 from onnxc.runtime.errors import InputError
-from onnxc.runtime.host.attributes import integer, integers
+from onnxc.runtime.host.attributes import flag, integer, integers
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.registry import Attributes
 from onnxc.runtime.host.values import HostValue, as_array
@@ -36,6 +39,58 @@ def without_leading_ones(operands: Values, attributes: Attributes) -> tuple[Host
     """x: T[1, ..., 1, ...], rank: i64[]  ->  T[...] of `rank` axes, the last ones"""
     x, rank = as_array(operands[0]), as_array(operands[1]).item()
     return (x.reshape(x.shape[x.ndim - rank :]),)
+
+
+@function("reshape_any_rank")
+def reshape_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...], shape: i64[r]  ->  T[*shape]; 0 copies a size unless `allow_zero`, -1 stands for the rest"""
+    x, shape = as_array(operands[0]), _elements(operands[1], "shape", (1,))
+    allow_zero = flag(attributes, "allow_zero", default=False)
+    copied = [axis for axis, size in enumerate(shape) if size == 0 and not allow_zero]
+    if any(axis >= x.ndim for axis in copied) or min(shape, default=0) < -1 or shape.count(-1) > 1:
+        raise _not_reshaped(x, shape)
+    sizes = [x.shape[axis] if axis in copied else size for axis, size in enumerate(shape)]
+    if -1 in sizes:
+        # Copied sizes count on both sides; leaving them out keeps the answer where one of them is 0.
+        before = prod(size for axis, size in enumerate(x.shape) if axis not in copied)
+        after = prod(size for axis, size in enumerate(sizes) if axis not in copied and size != -1)
+        sizes[sizes.index(-1)] = before // after if after else -1
+    if -1 in sizes or prod(sizes) != x.size:
+        raise _not_reshaped(x, shape)
+    return (x.reshape(sizes),)
+
+
+def _elements(vector: HostValue, name: str, ranks: tuple[int, ...]) -> list[int]:
+    """The integers of an operand that must have one of `ranks`."""
+    array = as_array(vector)
+    if array.ndim not in ranks:
+        raise InputError(f"{name} has the shape {list(array.shape)} and is not a vector", code="illegal-data")
+    return array.reshape(-1).tolist()
+
+
+def _not_reshaped(x: np.ndarray, shape: list[int]) -> InputError:
+    return InputError(f"a value of shape {list(x.shape)} cannot be reshaped to {shape}", code="illegal-data")
+
+
+@function("squeeze_any_rank")
+def squeeze_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...], axes: i64[n]  ->  T[...] without `axes`, whose sizes must be 1"""
+    return (_moved(np.squeeze, operands),)
+
+
+@function("unsqueeze_any_rank")
+def unsqueeze_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...], axes: i64[n]  ->  T[...] with axes of size 1 inserted, which are `axes` of the result"""
+    return (_moved(np.expand_dims, operands),)
+
+
+def _moved(move: Callable[[np.ndarray, tuple[int, ...]], np.ndarray], operands: Values) -> np.ndarray:
+    x, axes = as_array(operands[0]), _elements(operands[1], "axes", (0, 1))
+    try:
+        return move(x, tuple(axes))
+    except ValueError as problem:
+        message = f"axes {axes} of a value of shape {list(x.shape)}: {problem}"
+        raise InputError(message, code="illegal-data") from problem
 
 
 @function("expect_shape")

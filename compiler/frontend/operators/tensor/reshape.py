@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.moved_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     read_lengths,
     vector_input,
@@ -35,8 +36,11 @@ def reshape(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Reshape.html
     """
-    data, shape = node.input("data"), vector_input("shape", node, ir)
     allow_zero = node.flag("allowzero", False)
+    unranked = moved_without_rank("reshape_any_rank", node, "data", "shape", ir, allow_zero=allow_zero)
+    if unranked is not None:
+        return unranked
+    data, shape = node.input("data"), vector_input("shape", node, ir)
     known = ir.known(shape)
     if known is not None:
         return ir.reshape(data, _resolved(data.shape, known, allow_zero, node))

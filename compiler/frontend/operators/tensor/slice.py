@@ -4,7 +4,7 @@ Positions known in sizes give closed forms, so that the result's sizes stay exac
 arithmetic on the run-time values, and only the clamped results become sizes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
@@ -46,8 +46,12 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Slice.html
     """
-    data = node.input("data")
-    starts = vector_input("starts", node, ir)
+    data, given = node.input("data"), _vectors(node)
+    known = (vector.shape[0] for vector in given.values())
+    count = next((length for length in known if isinstance(length, int)), None)
+    if count is None:
+        return _slice_of_open_count(data, given, node, ir)
+    starts = vector_input("starts", node, ir, _if_unknown("starts", count, node))
     count = vector_length(starts)
     ends = vector_input("ends", node, ir, _if_unknown("ends", count, node))
     axes = _optional("axes", range(count), node, ir)
@@ -57,12 +61,35 @@ def slice_by_inputs(node: Node, ir: Builder) -> Value:
     known_axes, known_steps = known_integers(axes, ir), known_integers(steps, ir)
     _expect_steps(known_steps or (), node)
     if known_axes is None:
-        starts, ends, steps = _for_all_axes(data.rank, axes, starts, ends, steps, ir)
+        spread = None if known_steps is not None and set(known_steps) <= {1} else steps
+        starts, ends, steps = _for_all_axes(data.rank, axes, starts, ends, spread, ir)
         return _slice_by_data(data, range(data.rank), starts, ends, steps, node, ir)
     known_starts, known_ends = ir.known(starts), ir.known(ends)
     if known_starts is None or known_ends is None or known_steps is None:
         return _slice_by_data(data, node.axes_list(known_axes, data.rank), starts, ends, steps, node, ir)
     return _slice_known(data, known_axes, known_starts, known_ends, known_steps, node, ir)
+
+
+def _vectors(node: Node) -> dict[str, Value]:
+    """The inputs that are vectors, those that are given."""
+    given = {name: node.optional(name) for name in ("starts", "ends", "axes", "steps")}
+    vectors = {name: value for name, value in given.items() if value is not None}
+    for name, value in vectors.items():
+        if value.rank != 1:
+            node.fail("not-a-vector", f"{name} is {value.type}, not a vector", rule=f"ONNX Slice, {name}")
+    return vectors
+
+
+def _slice_of_open_count(data: Value, given: Mapping[str, Value], node: Node, ir: Builder) -> Value:
+    """Where only data tells how many axes are sliced: every axis is, those that are not named as a whole."""
+    count = given["starts"].shape[0]
+    for name, vector in given.items():
+        ir.guard(vector.shape[0], count, "equal", f"starts of Slice has another number of entries than {name}")
+    ir.guard(data.rank, count, "at_least", f"starts of Slice has more entries than data has axes, {data.rank}")
+    vectors = {name: ir.cast(ir.with_shape(vector, (count,)), I64) for name, vector in given.items()}
+    axes = vectors.get("axes", ir.iota((count,), 0, I64))
+    starts, ends, steps = _for_all_axes(data.rank, axes, vectors["starts"], vectors["ends"], vectors.get("steps"), ir)
+    return _slice_by_data(data, range(data.rank), starts, ends, steps, node, ir)
 
 
 def _optional(name: str, default: Sequence[int], node: Node, ir: Builder) -> Value:
@@ -180,13 +207,13 @@ def _ceildiv(count: Dim, step: int) -> Dim:
 
 
 def _for_all_axes(
-    rank: int, axes: Value, starts: Value, ends: Value, steps: Value, ir: Builder
+    rank: int, axes: Value, starts: Value, ends: Value, steps: Value | None, ir: Builder
 ) -> tuple[Value, Value, Value]:
-    """starts, ends and steps for every axis, where only data tells which axes they are for."""
+    """starts, ends and steps for every axis, where only data tells which axes they are for; steps of None are 1."""
     return (
         spread_over_axes(starts, axes, [0] * rank, ir),
         spread_over_axes(ends, axes, [2**63 - 1] * rank, ir),
-        spread_over_axes(steps, axes, [1] * rank, ir),
+        ir.sizes((1,) * rank) if steps is None else spread_over_axes(steps, axes, [1] * rank, ir),
     )
 
 

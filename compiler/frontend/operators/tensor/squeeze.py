@@ -2,6 +2,7 @@
 
 from onnxc.compiler.frontend.joining.squeezed_ones import may_be_one
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.moved_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
     known_integers,
@@ -38,6 +39,9 @@ def squeeze(node: Node, ir: Builder) -> Value:
     By default every axis of size 1 goes.
     Source: https://onnx.ai/onnx/operators/onnx__Squeeze.html
     """
+    unranked = moved_without_rank("squeeze_any_rank", node, "data", "axes", ir)
+    if unranked is not None:
+        return unranked
     data, axes = node.input("data"), _axes(node, ir)
     if axes is None:
         return _squeeze_ones(data, ir)
@@ -84,6 +88,9 @@ def unsqueeze(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Unsqueeze.html
     """
+    unranked = moved_without_rank("unsqueeze_any_rank", node, "data", "axes", ir)
+    if unranked is not None:
+        return unranked
     data, axes = node.input("data"), _axes(node, ir)
     if axes is None:
         node.fail("missing-attribute", "attribute axes is required and absent", rule="ONNX Unsqueeze, axes")
