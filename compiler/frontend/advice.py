@@ -27,8 +27,6 @@ _ADVICE = {
     "EPContext": "it holds code for one device; compile the model from which it was made",
     "GemmFloat8": "use MatMul between DequantizeLinear and QuantizeLinear",
     "LongformerAttention": "export the attention as MatMul and Softmax",
-    "PackedAttention": "keep the padding: let the optimiser write Attention",
-    "PackedMultiHeadAttention": "keep the padding: let the optimiser write MultiHeadAttention",
     "PagedAttention": "use GroupQueryAttention, or the standard's Attention-24",
     "QuantizeBFP": _DEVICE,
     "QuantizeWithOrder": _QDQ,

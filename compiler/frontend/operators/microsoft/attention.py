@@ -47,7 +47,7 @@ def qattention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 def _attended(projected: Value, bias: Value | None, node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """projected: T[B, S, H + H + V]  ->  output, present"""
     _expect_known_form(node)
-    q, k, v = (split_heads(part, node.int("num_heads"), node, ir) for part in _parts(projected, node, ir))
+    q, k, v = (split_heads(part, node.int("num_heads"), node, ir) for part in projected_parts(projected, node, ir))
     past = node.optional("past")
     length: Dim = 0
     if past is not None:
@@ -71,7 +71,7 @@ def _expect_known_form(node: Node) -> None:
         node.unsupported("past and present share a buffer; export the model without past_present_share_buffer")
 
 
-def _parts(projected: Value, node: Node, ir: Builder) -> list[Value]:
+def projected_parts(projected: Value, node: Node, ir: Builder) -> list[Value]:
     """The projections of queries, keys and values, of equal widths unless qkv_hidden_sizes says otherwise."""
     if projected.rank != 3:
         node.fail("attention-rank", f"the input has {projected.rank} axes, not 3", rule=RULE)

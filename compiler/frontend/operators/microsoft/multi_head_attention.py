@@ -30,7 +30,7 @@ def multi_head_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
             node.unsupported(f"{name} is given; export the model without shared buffers for past and present")
     if node.wants(3):
         node.unsupported("the output qk is wanted; use the standard's Attention-23, which has one")
-    q, k, v = _heads(node, ir)
+    q, k, v = projected_heads(node, ir)
     past: Dim = 0
     past_key, past_value = node.optional("past_key"), node.optional("past_value")
     if (past_key is None) != (past_value is None):
@@ -45,7 +45,7 @@ def multi_head_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     return join_heads(attended(q, k, v, added, node, ir), ir), k, v
 
 
-def _heads(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
+def projected_heads(node: Node, ir: Builder) -> tuple[Value, Value, Value]:
     """Queries, keys and values: T[B, N, S, D], with their parts of the bias"""
     query, key, value = node.input("query"), node.optional("key"), node.optional("value")
     heads = node.int("num_heads")
