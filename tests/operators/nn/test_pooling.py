@@ -210,6 +210,22 @@ def test_illegal_windows(operator: str, shape: Shape, attributes: dict[str, obje
         run_operator(operator, {"x": np.ones(shape, np.float32)}, opset=11, **attributes)
 
 
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize(("size", "stride"), [(5, 1), (5, 2), (6, 2)])
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_window_at_most_a_stride_too_large_has_no_position(operator: str, size: int, stride: int, way: str) -> None:
+    attributes = {"kernel_shape": [size], "strides": [stride]}
+    (actual,) = run_operator(operator, {"x": np.ones((2, 1, 4), np.float32)}, opset=11, way=way, **attributes)
+    assert_same(actual, np.zeros((2, 1, 0), np.float32))
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_a_window_that_is_larger_still_is_an_input_error(operator: str) -> None:
+    x = np.ones((1, 1, 4), np.float32)
+    with pytest.raises(InputError, match="a window of 7 does not fit into axis 2"):
+        run_operator(operator, {"x": x}, opset=11, way="symbolic", kernel_shape=[7], strides=[2])
+
+
 @pytest.mark.parametrize("operator", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
 def test_global_pools_need_spatial_axes(operator: str) -> None:
     with pytest.raises(ModelError, match="pool-rank"):

@@ -98,3 +98,17 @@ def test_concat_of_strings() -> None:
 def test_concat_of_sizes_that_differ_is_an_input_error() -> None:
     with pytest.raises(InputError):
         run_operator("Concat", {"a": np.zeros((2, 3)), "b": np.zeros((2, 4))}, opset=13, way="symbolic", axis=0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_concat_with_a_tensor_of_no_elements(way: str) -> None:
+    a, b = np.zeros((2, 0, 3), np.float32), np.ones((2, 1, 3), np.float32)
+    (got,) = run_operator("Concat", {"a": a, "b": b}, opset=13, way=way, axis=1)
+    assert_same(got, b)
+
+
+@pytest.mark.parametrize("shape", [(0, 0, 3), (2, 0, 4), (0, 5, 3)])
+def test_concat_with_a_tensor_of_no_elements_of_other_sizes_is_an_input_error(shape: tuple[int, ...]) -> None:
+    operands = {"a": np.zeros(shape, np.float32), "b": np.ones((2, 1, 3), np.float32)}
+    with pytest.raises(InputError, match="of input 1 and of input 0 differ"):
+        run_operator("Concat", operands, opset=13, way="symbolic", axis=1)

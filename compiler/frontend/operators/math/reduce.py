@@ -5,6 +5,10 @@ data: T[d0 ... dr-1]  ->  reduced: T[...], with the axes of `axes` dropped, or o
 `axes` is an attribute, from opset 18 (ReduceSum: 13) an input. No axes mean all of them, or with
 `noop_with_empty_axes` none, which leaves the rest of the formula.
 
+What is folded may have no elements: a sum is 0 then, a product 1, a maximum the lowest and a minimum the highest value.
+A mean is "undefined" by the standard; of floats it is NaN, the quotient 0 / 0, as the reference implementation has it.
+ONNX Runtime gives 0.
+
 Source: https://onnx.ai/onnx/operators/
 """
 

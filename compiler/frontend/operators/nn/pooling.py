@@ -2,6 +2,9 @@
 
 X: T[N, C, *S]  ->  Y: T[N, C, *O]
 
+A window beyond the padded image has no position: the formula of the standard gives O = 0 where it is at most a stride
+too large, and an O below 0, which is an error, where it is larger. ONNX Runtime does the same.
+
 Source: https://onnx.ai/onnx/operators/
 """
 

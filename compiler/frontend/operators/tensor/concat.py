@@ -9,6 +9,8 @@ from onnxc.compiler.ir.module import Value
 def concat(node: Node, ir: Builder) -> Value:
     """inputs: T[... di ...]  ->  T[... d0 + d1 + ... ...] along `axis`; version 1 has axis 1 by default.
 
+    A tensor without elements must fit the others too, "except for the dimension size of the axis to concatenate on".
+    ONNX Runtime refuses others where it knows the sizes; where it does not, it returns memory that nothing has written.
     Source: https://onnx.ai/onnx/operators/onnx__Concat.html
     """
     inputs = node.variadic()
