@@ -41,6 +41,11 @@ ROWS: Sequence[tuple[int, str, list[np.ndarray]]] = (
     (13, "Softmax <axis = 1> (a)", [X]),
     (18, "Softmax (a)", [X]),
     (13, "LogSoftmax (a)", [X]),
+    *((opset, f"{name} (a)", [X]) for opset in (7, 10, 12) for name in ("Softmax", "LogSoftmax")),
+    *((opset, "Softmax <axis = 0> (a)", [X]) for opset in (6, 12)),
+    (9, "LogSoftmax <axis = 2> (a)", [X]),
+    (11, "Softmax <axis = -2> (a)", [X]),
+    (12, "LogSoftmax <axis = -1> (a)", [X.astype(np.float16)]),
     (18, "ReduceL1 (a, b)", [X, np.int64([1, -1])]),
     (13, "ReduceL2 <axes = [1]> (a)", [X]),
     (18, "ReduceL2 (a)", [np.int32([3, 4])]),
@@ -172,8 +177,8 @@ def test_an_operator_that_is_no_function_is_an_input_error() -> None:
 
 
 def test_a_node_whose_body_is_not_known_is_told() -> None:
-    with pytest.raises(onnxc.UnsupportedError, match=r"Softmax is not expanded here: .*no body") as caught:
-        onnxc.inline(model_of(11, "Softmax (a)", [X]), ["Softmax"])
+    with pytest.raises(onnxc.UnsupportedError, match=r"Clip is not expanded here: .*no body") as caught:
+        onnxc.inline(model_of(6, "Clip (a)", [X]), ["Clip"])
     assert caught.value.code == "unknown-body"
     assert "node 0" in str(caught.value)
     text = """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>

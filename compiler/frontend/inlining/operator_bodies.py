@@ -3,7 +3,7 @@
 Where a body of the standard overflows and the operator does not, the body here is the one that does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +17,9 @@ __all__ = ["BODIES", "WRITTEN_IN"]
 
 WRITTEN_IN = 18
 """The opset that the bodies need; they mean the same in any newer one."""
+
+# Softmax and LogSoftmax; before, the input "will be coerced into" a matrix.
+ONE_AXIS_SINCE = 13
 
 
 def _number(at: Steps, value: float) -> str:
@@ -101,21 +104,29 @@ def _softsign(change: Change) -> None:
 
 def _softmax(change: Change) -> None:
     """e^(x - max) over its sum"""
-    at, axis = Steps(change), change.integer("axis", -1)
-    raised = at("Exp", _below_top(at, axis))
-    at.become("Div", raised, at.over("ReduceSum", raised, [axis], keepdims=1))
+    at, axes = Steps(change), _row(change)
+    raised = at("Exp", _below_top(at, axes))
+    at.become("Div", raised, at.over("ReduceSum", raised, axes, keepdims=1))
 
 
 def _log_softmax(change: Change) -> None:
     """x - max less the logarithm of the sum of what e is raised to by it"""
-    at, axis = Steps(change), change.integer("axis", -1)
-    lowered = _below_top(at, axis)
-    at.become("Sub", lowered, at("Log", at.over("ReduceSum", at("Exp", lowered), [axis], keepdims=1)))
+    at, axes = Steps(change), _row(change)
+    lowered = _below_top(at, axes)
+    at.become("Sub", lowered, at("Log", at.over("ReduceSum", at("Exp", lowered), axes, keepdims=1)))
 
 
-def _below_top(at: Steps, axis: int) -> str:
+def _row(change: Change) -> Sequence[int]:
+    """The axes that sum up to 1: `axis`, before opset 13 all from there on."""
+    if change.before.since_version >= ONE_AXIS_SINCE:
+        return [change.integer("axis", -1)]
+    axis = change.integer("axis", 1)
+    return range(axis, 0 if axis < 0 else change.rank(0))
+
+
+def _below_top(at: Steps, axes: Sequence[int]) -> str:
     x = at.change.input(0)
-    return at("Sub", x, at.over("ReduceMax", x, [axis], keepdims=1))
+    return at("Sub", x, at.over("ReduceMax", x, axes, keepdims=1))
 
 
 # What moves elements
@@ -166,12 +177,12 @@ BODIES: Mapping[str, tuple[int, Adapter]] = {
     "Elu": (1, _elu),
     "HardSigmoid": (1, _hard_sigmoid),
     "LeakyRelu": (1, _leaky_relu),
-    "LogSoftmax": (13, _log_softmax),
+    "LogSoftmax": (1, _log_softmax),
     "PRelu": (7, _p_relu),
     "Relu": (1, _relu),
     "Selu": (1, _selu),
     "Shrink": (9, _shrink),
-    "Softmax": (13, _softmax),
+    "Softmax": (1, _softmax),
     "Softplus": (1, _softplus),
     "Softsign": (1, _softsign),
     "SpaceToDepth": (1, _space_to_depth),
