@@ -14,7 +14,7 @@ from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.records import record
 from onnxc.runtime.thread_pool import available_threads
 from onnxc.serving.model_config import Configuration, read_config
-from onnxc.serving.repository import Repository, Stamp, VersionFiles
+from onnxc.serving.repository import PassedOver, Repository, Stamp, VersionFiles
 from onnxc.serving.served_model import ServedModel, ServingLimits, open_version
 from onnxc.serving.serving_errors import ServingError
 
@@ -61,6 +61,7 @@ class ModelRegistry:
         # Replaced as a whole, so that readers need no lock.
         self._entries: Mapping[str, _Entry] = {}
         self._unloaded: frozenset[str] = frozenset()
+        self._logged: frozenset[PassedOver] = frozenset()
         # One model is loaded by one thread at a time; who changes what all see holds the other lock for that moment.
         self._loading: dict[str, threading.RLock] = {}
         self._changing = threading.Lock()
@@ -92,11 +93,20 @@ class ModelRegistry:
 
         Those that cannot be are in the index, with the reason.
         """
+        self._log_passed_over()
         names = [name for name in self._repository.names() if name not in self._unloaded]
         with ThreadPoolExecutor(available_threads(), "onnxc load") as threads:
             for name, problem in zip(names, threads.map(self._problem_of, names), strict=True):
                 if problem is not None:
                     LOG.error("%s is not served: %s", name, problem)
+
+    def _log_passed_over(self) -> None:
+        """Logs what is passed over in the repository, each of it once."""
+        passed_over = self._repository.passed_over()
+        for each in passed_over:
+            if each not in self._logged:
+                LOG.warning("%r is passed over: %s", each.path, each.reason)
+        self._logged = frozenset(passed_over)
 
     def _problem_of(self, name: str) -> OnnxcError | OSError | None:
         """Loads a model; what it says where that cannot be."""
@@ -108,6 +118,7 @@ class ModelRegistry:
 
     def poll(self) -> None:
         """Loads what is new or has changed in the repository, and lets go of what is no more in it."""
+        self._log_passed_over()
         names = self._repository.names()
         for name in set(self._entries) - set(names):
             with self._loading_of(name):

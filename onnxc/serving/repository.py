@@ -9,11 +9,14 @@ from onnxc.runtime.records import record
 from onnxc.serving.model_config import CONFIG_FILE
 from onnxc.serving.serving_errors import ServingError
 
-__all__ = ["Repository", "VersionFiles"]
+__all__ = ["PassedOver", "Repository", "VersionFiles"]
 
 MODEL_FILES = ("model.onnxc", "model.onnx")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _VERSION = re.compile(r"[1-9][0-9]{0,17}")
+_NO_NAME = "a name begins with a letter, a digit or _, and has no others but - and ."
+_NO_VERSION = "a version is a number from 1 on, without a 0 ahead of it"
+_NO_FILE = f"there is no {' or '.join(MODEL_FILES)} in it"
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -24,6 +27,14 @@ class VersionFiles:
 
     file: Path
     stamp: Stamp
+
+
+@record
+class PassedOver:
+    """A folder of the repository that is no model and no version of one: its path from the root, and why."""
+
+    path: str
+    reason: str
 
 
 class Repository:
@@ -55,6 +66,26 @@ class Repository:
             if _VERSION.fullmatch(path.name) and (file := _model_file(path)) is not None:
                 versions[int(path.name)] = VersionFiles(file, (*config, *_stamp(*sorted(path.rglob("*")))))
         return versions
+
+    def passed_over(self) -> tuple[PassedOver, ...]:
+        """The folders that are neither models nor versions with a file, in order; what cannot be read is left out."""
+        names = [path.name for path in self._root.iterdir() if path.is_dir()]
+        folders = [PassedOver(name, _NO_NAME) for name in names if not _NAME.fullmatch(name)]
+        for name in self.names():
+            try:
+                versions = [path for path in (self._root / name).iterdir() if path.is_dir()]
+            except OSError:
+                continue
+            reasons = {path.name: _why_no_version(path) for path in versions}
+            folders += [PassedOver(f"{name}/{version}", why) for version, why in reasons.items() if why]
+        return tuple(sorted(folders, key=lambda each: each.path))
+
+
+def _why_no_version(folder: Path) -> str:
+    """Why a folder is no version of a model; nothing where it is one."""
+    if not _VERSION.fullmatch(folder.name):
+        return _NO_VERSION
+    return "" if _model_file(folder) is not None else _NO_FILE
 
 
 def _model_file(folder: Path) -> Path | None:

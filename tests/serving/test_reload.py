@@ -50,6 +50,41 @@ def test_a_bad_version_never_replaces_a_good_one(tmp_path: Path) -> None:
     assert registry.versions("m") == (2,)
 
 
+def test_what_is_passed_over_in_the_repository_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_version(tmp_path, "m", 1, scaled(2))
+    for folder in ("my model", "m/01", "m/v2", "m/3", "m/assets"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "m" / "3" / "net.onnx").write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("no folder")
+    monkeypatch.setattr(model_registry.LOG, "propagate", True)
+    registry = registry_of(tmp_path)
+
+    def told() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        caplog.clear()
+        return lines
+
+    registry.load_all()
+    number = "a version is a number from 1 on, without a 0 ahead of it"
+    assert told() == [
+        f"'m/01' is passed over: {number}",
+        "'m/3' is passed over: there is no model.onnxc or model.onnx in it",
+        f"'m/assets' is passed over: {number}",
+        f"'m/v2' is passed over: {number}",
+        "'my model' is passed over: a name begins with a letter, a digit or _, and has no others but - and .",
+    ]
+    assert registry.versions("m") == (1,)
+    registry.poll()
+    assert told() == []
+    (tmp_path / "m" / "v2").rmdir()
+    registry.poll()
+    (tmp_path / "m" / "v2").mkdir()
+    registry.poll()
+    assert told() == [f"'m/v2' is passed over: {number}"]
+
+
 def test_models_are_loaded_side_by_side_and_a_bad_one_is_only_not_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
