@@ -165,6 +165,11 @@ def _logging(service: Service, call: Call) -> object:
     return service.logs.to_json()
 
 
+def _no_list(service: Service, call: Call) -> object:
+    """The Open Inference Protocol has no list of models; Triton's index, an extension of it, is one."""
+    raise ServingError("there is no such path; POST v2/repository/index lists the models", code="unknown-path")
+
+
 MODEL = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
 REGION = ("/v2/systemsharedmemory", "/v2/systemsharedmemory/region/{region}")
 DEVICE_REGION = ("/v2/cudasharedmemory", "/v2/cudasharedmemory/region/{region}")
@@ -172,6 +177,7 @@ DEVICE_REGION = ("/v2/cudasharedmemory", "/v2/cudasharedmemory/region/{region}")
 # The paths, what is behind them, and what answers.
 ROUTES: tuple[tuple[str, tuple[str, ...], str, Handler], ...] = (
     ("GET", ("/v2", "/v2/"), "", lambda service, call: descriptions.server_metadata()),
+    ("GET", ("/v2/models",), "", _no_list),
     # Before the paths of models, which it looks like.
     ("GET", ("/v2/models",), "/stats", _statistics),
     ("GET", MODEL, "", _model_metadata),

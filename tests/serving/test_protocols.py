@@ -225,6 +225,13 @@ def test_an_answer_is_encoded_as_its_client_accepts(server: LiveServer, accepted
     assert (status, headers.get("content-encoding")) == (200, encoding)
 
 
+def test_who_asks_for_a_list_of_models_is_told_where_it_is(server: LiveServer) -> None:
+    """The Open Inference Protocol has none; Triton's extension for repositories has."""
+    status, answer = get(server, "/v2/models")
+    assert (status, code_of(answer)) == (404, "unknown-path")
+    assert "POST v2/repository/index" in answer["error"]
+
+
 def test_paths_that_leave_the_repository_lead_nowhere(server: LiveServer) -> None:
     for name in ("..", "%2e%2e", "..%2Fscaled", "scaled%00", ""):
         status, _, data = post(server, f"/v2/repository/models/{name}/load", b"")
