@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
+from onnxc.compiler.back_ends.cpu import cpu_traits
 from onnxc.compiler.checked_model import checked_model
-from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import multiplied_halves
 from onnxc.compiler.codegen_gpu.exchangeable import expect_exchangeable
 from onnxc.compiler.compile_stages import expect_no_microbatches, run_pipeline_stages
 from onnxc.compiler.driver import Noun, optimize, with_provenance
@@ -24,7 +24,7 @@ from onnxc.compiler.limits import limited_to
 from onnxc.compiler.model_symbols import expect_known_dims, expect_known_specializations
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.compiler.passes.pipeline import Pass
-from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE, DEVICES, GPU_DEVICES, OPTIMIZE, target_pipeline
+from onnxc.compiler.passes.pipelines import DEVICES, GPU_DEVICES, OPTIMIZE, cpu_optimize, target_pipeline
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.factors import has_axes
 from onnxc.compiler.sharding.partition import Edges, Partition, partition
@@ -157,7 +157,8 @@ def device_passes(end: BackEnd, options: CompileOptions) -> tuple[tuple[Pass, ..
     """What runs before a model is divided, and what behind that."""
     if end.target.kind == "cuda":
         return OPTIMIZE, (*GPU_DEVICES, *end.passes)
-    return CPU_OPTIMIZE, (*DEVICES, *target_pipeline("cpu", options.precision, multiplied_halves(end.target)))
+    traits = cpu_traits(end.target)
+    return cpu_optimize(traits), (*DEVICES, *target_pipeline("cpu", options.precision, traits))
 
 
 def _divided(

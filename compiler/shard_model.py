@@ -18,7 +18,7 @@ from onnxc.compiler.ir.module import Block
 from onnxc.compiler.limits import DEFAULT_LIMITS, limited_to
 from onnxc.compiler.option_types import expect_integer
 from onnxc.compiler.options import ModelSource
-from onnxc.compiler.passes.pipelines import CPU_OPTIMIZE
+from onnxc.compiler.passes.pipelines import cpu_optimize
 from onnxc.compiler.shard_tensors import batch_tensors, matrix_of, weight_tensors
 from onnxc.compiler.sharding.choose.blocks import Program
 from onnxc.compiler.sharding.choose.choose import choose
@@ -93,7 +93,7 @@ def shard_loaded(loaded: LoadedModel, layout: Layout) -> ModelProto:
 
 def _optimized(checked: CheckedModel, shardings: NodeShardings | None = None) -> Block:
     with limited_to(DEFAULT_LIMITS):
-        return optimize(lower_model(checked, None, shardings), CPU_OPTIMIZE, DEFAULT_LIMITS).main.body
+        return optimize(lower_model(checked, None, shardings), cpu_optimize(), DEFAULT_LIMITS).main.body
 
 
 def _stages(model: ModelProto, checked: CheckedModel, count: int) -> Sequence[int]:

@@ -1,9 +1,8 @@
 """The pipelines: which passes run, in which order."""
 
-from collections.abc import Collection
 from typing import Literal
 
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.write_planes import write_planes
@@ -40,7 +39,7 @@ from onnxc.compiler.passes.recognize.recognize_block_products import recognize_b
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
 from onnxc.compiler.passes.recognize.recognize_integer_products import (
     recognize_float8_products,
-    recognize_integer_products,
+    recognize_integer_products_but,
     recognize_signed_products,
 )
 from onnxc.compiler.passes.recognize.recognize_layer_norm import recognize_layer_norm
@@ -89,10 +88,12 @@ def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
 OPTIMIZE: tuple[Pass, ...] = _optimize()
 """The same for every target."""
 
-CPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
-    recognize_requantization, recognize_integer_products, recognize_block_products
-)
-"""For the CPU, which multiplies integers of 8 bits faster than floats, and reads weights of few bits as they lie."""
+
+def cpu_optimize(traits: CpuTraits = ANY_CPU) -> tuple[Pass, ...]:
+    """For a CPU, which multiplies most integers of 8 bits faster than floats, and reads weights of few bits."""
+    products = recognize_integer_products_but(traits.convolves_as_floats)
+    return _optimize(recognize_requantization, products, recognize_block_products)
+
 
 GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(
     recognize_requantization, sign_bytes, recognize_signed_products, recognize_block_products
@@ -161,14 +162,14 @@ def precision_passes(precision: Precision) -> tuple[Pass, ...]:
 
 
 def target_pipeline(
-    kind: Literal["cpu", "cuda"], precision: Precision = "fp32", multiplied: Collection[DType] = ()
+    kind: Literal["cpu", "cuda"], precision: Precision = "fp32", traits: CpuTraits = ANY_CPU
 ) -> tuple[Pass, ...]:
-    """What a kind of target needs after OPTIMIZE; multiplied: the 16-bit floats that a CPU multiplies as they are.
+    """What a kind of target needs after OPTIMIZE; traits: of a CPU.
 
     What is taken apart is lowered in its parts; layouts come last, as casts move with what they cast.
     """
     if kind == "cpu":
-        types = (widen_convolutions, widen_products_but(multiplied), *CPU_TYPES)
+        types = (widen_convolutions, widen_products_but(traits.multiplied), *CPU_TYPES)
         return (*CPU_KERNELS, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
     finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
     return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)

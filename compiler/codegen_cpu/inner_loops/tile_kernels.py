@@ -12,11 +12,11 @@ from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes, library_function
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, register, vector_type
-from onnxc.compiler.ir.dtypes import BF16, DType
+from onnxc.compiler.ir.dtypes import BF16
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
 
-__all__ = ["TILE_DEPTH", "TILE_ROWS", "TILE_STEPS", "TileKernel", "has_bfloat_tiles", "has_tiles", "multiplied_halves"]
+__all__ = ["TILE_DEPTH", "TILE_ROWS", "TILE_STEPS", "TileKernel", "has_bfloat_tiles", "has_tiles"]
 
 TILE_ROWS = 16
 TILE_STEPS = 16
@@ -41,11 +41,6 @@ def has_tiles(target: Target) -> bool:
 def has_bfloat_tiles(target: Target) -> bool:
     """Whether a target has tile registers for bf16."""
     return target.has("amx-bf16") and target.vector_bits == 8 * ROW_BYTES
-
-
-def multiplied_halves(target: Target) -> tuple[DType, ...]:
-    """The 16-bit floats that kernels multiply as they are; others they widen."""
-    return (BF16,) if has_bfloat_tiles(target) else ()
 
 
 @record

@@ -7,7 +7,7 @@ sum of floats was rounded; what is quantised again may so differ by one where it
 """
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -22,6 +22,7 @@ from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.quantized_operands import Quantized, Spread, quantized_operand
 from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed
 from onnxc.compiler.passes.notes import note_refusal
+from onnxc.compiler.passes.pipeline import Pass
 from onnxc.runtime.records import record
 
 MOST_PRODUCTS = (2**31 - 1) // (255 * 255)
@@ -34,9 +35,22 @@ MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
 """So many products of 8 bits are surely exact in a sum of f32."""
 
 
-def recognize_integer_products(module: Module) -> Module:
-    """Makes products of 8-bit integers of products of what they stand for."""
-    return rewrite(module, [multiply_integers, convolve_integers], note_refusal)
+def recognize_integer_products_but(as_floats: Callable[[Op], bool]) -> Pass:
+    """The pass that makes integer products, but of convolutions of floats that are faster as they are."""
+
+    @rule("convolution")
+    def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
+        """convolution((x - zx) sx, (w - zw) sw) = (convolution(x padded with zx, w) - zw Σ (x - zx) - zx Σ w) (sx sw)
+
+        for x and w of 8 bits; the sum of x - zx is that of the window of an output.
+        """
+        return _convolve(op, build, (I8, U8), as_floats)
+
+    def recognize_integer_products(module: Module) -> Module:
+        """Makes products of 8-bit integers of products of what they stand for."""
+        return rewrite(module, [multiply_integers, convolve_integers], note_refusal)
+
+    return recognize_integer_products
 
 
 def recognize_signed_products(module: Module) -> Module:
@@ -224,21 +238,17 @@ def _scaled(total: Value, left: tuple[Quantized, str], right: tuple[Quantized, s
 
 
 @rule("convolution")
-def convolve_integers(op: Op, build: Rewriter) -> Value | Refusal | None:
+def convolve_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
     """convolution((x - zx) sx, (w - zw) sw) = (convolution(x padded with zx, w) - zw Σ (x - zx) - zx Σ w) (sx sw)
 
-    for x and w of 8 bits; the sum of x - zx is that of the window of an output.
+    for x and w of i8, which any of 8 bits are made.
     """
-    return _convolve(op, build, (I8, U8))
-
-
-@rule("convolution")
-def convolve_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
-    """The same for x and w of i8, which any of 8 bits are made"""
     return _convolve(op, build, (I8,))
 
 
-def _convolve(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusal | None:
+def _convolve(
+    op: Op, build: Rewriter, bytes: Sequence[DType], as_floats: Callable[[Op], bool] | None = None
+) -> Value | Refusal | None:
     labels = op.text("dimensions")
     if op.dtype() not in (F32, I32) or labels != channels_first(op.result.rank - 2):
         return None
@@ -247,6 +257,8 @@ def _convolve(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusa
     x, w = (quantized_operand(operand, build) for operand in op.operands)
     if x is None or w is None or x.source.dtype.is_float or w.source.dtype.is_float:
         return None
+    if as_floats is not None and op.dtype() == F32 and as_floats(op):
+        return Refusal("as floats, the convolution takes fewer products")
     x, w = _as_one_of(bytes, x, build), _as_one_of(bytes, w, build)
     spatial = SPATIAL[: op.result.rank - 2]
     if op.int("groups") > 1 and (w.source.shape[1] != 1 or w.zero is not None):

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.recognize.recognize_integer_products import (
     MOST_PRODUCTS,
-    recognize_integer_products,
+    recognize_integer_products_but,
     recognize_signed_products,
 )
 from onnxc.compiler.passes.simplify.canonicalize import canonicalize
@@ -26,6 +26,9 @@ WEIGHTS = BYTES.astype(np.int8)
 UNSIGNED = (BYTES + 128).astype(np.uint8)
 PER_COLUMN = np.random.default_rng(1).integers(1, 9, 24).astype(np.float32)
 FILTERS = np.random.default_rng(2).integers(-128, 128, (24, 8, 3, 2)).astype(np.int8)
+
+
+recognize_integer_products = recognize_integer_products_but(lambda op: False)
 
 
 def integers(types: Sequence[TensorType], make: Make, sizes: Sequence[int] = (0, 1, 3)) -> tuple[Module, Op]:
@@ -272,6 +275,26 @@ def test_products_of_other_operands_are_left_alone(dtype: DType) -> None:
     types = [TensorType(dtype, (N, 8)), TensorType(dtype, (8, 2))]
     before = canonicalize(built(types, lambda b, x, y: b.dot(x, y, "mk,kn->mn")))
     assert text_of(recognize_integer_products(before)) == text_of(before)
+
+
+def test_convolutions_of_floats_may_stay_and_those_of_integers_may_not() -> None:
+    def floats(b: Builder, x: Value) -> Value:
+        return _convolved(b, dequantized(b, x, 3, 0.25), dequantized(b, b.constant(FILTERS), 0, 0.5))
+
+    def words(b: Builder, x: Value) -> Value:
+        return _convolved(b, shifted(b, x, 3), shifted(b, b.constant(FILTERS), 0))
+
+    results = list[str]()
+    with collect_notes() as notes:
+        for make in (floats, words):
+            after = recognize_integer_products_but(lambda op: True)(canonicalize(built([i8(N, 8, 5, 5)], make)))
+            results += [described(op) for op in walk(after.main.body) if op.name == "convolution"]
+    assert results == ["f32 by f32 -> f32", "i8 by i8 -> i32"]
+    assert [note.reason for note in notes] == ["as floats, the convolution takes fewer products"]
+
+
+def _convolved(b: Builder, x: Value, w: Value) -> Value:
+    return b.convolution(x, w, (1, 1), (1, 1), (1, 1), (1, 1), dtype=x.dtype)
 
 
 def test_a_scale_that_a_call_decides_is_refused_for_floats() -> None:
