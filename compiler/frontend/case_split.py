@@ -18,13 +18,15 @@ CaseKey = tuple[tuple[Location, int], ...]
 class RankSplit:
     """A case for each rank that `value` may have, or for each size of its `axis`; `reason` is what data decides.
 
-    rank: the only one that the node takes, where the standard, or the rank of another operand, says it.
+    rank: the only one that the node takes, where the standard, or the rank of another operand, says it. is_element: the
+    node takes one element, of whatever rank it comes in, as a tensor of `rank` 0.
     """
 
     value: Value
     reason: str
     axis: int | None = None
     rank: int | None = None
+    is_element: bool = False
 
 
 @record

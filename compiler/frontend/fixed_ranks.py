@@ -1,46 +1,63 @@
 """Inputs of operators that have one rank by the standard: a number, or that of another input and so many axes more.
 
-Not here is what an operator takes as one number and as a list of one alike.
+An input of one element, which operators take as a number and as a list of one alike, has rank 0 whatever it comes in.
 """
 
 from collections.abc import Mapping
 
 from onnxc.compiler.frontend.graph import GraphNode
 
-__all__ = ["RANKS", "Rank", "fixed_rank"]
+__all__ = ["ELEMENT", "RANKS", "Rank", "fixed_rank"]
 
-Rank = int | tuple[str, int]
-"""A rank, or the name of the input that tells it and how many axes there are beyond those of that."""
+ELEMENT = "one element"
 
+Rank = int | tuple[str, int] | str
+"""A rank; the name of the input that tells it and how many axes there are beyond those of that; or ELEMENT."""
+
+_MEL = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+_SCALARS = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 _RECURRENT = {"X": 3, "W": 3, "R": 3, "B": 2, "sequence_lens": 1, "initial_h": 3}
 
 RANKS: Mapping[str, Mapping[str, Rank]] = {
     "AffineGrid": {"theta": 3, "size": 1},
     "Attention": {"K": ("Q", 0), "V": ("Q", 0), "past_key": 4, "past_value": 4, "nonpad_kv_seqlen": 1},
     "BatchNormalization": dict.fromkeys(("scale", "B", "mean", "var", "input_mean", "input_var"), 1),
+    "BlackmanWindow": {"size": ELEMENT},
     "CausalConvWithState": {"input": 3, "weight": 3, "bias": 1, "past_state": 3},
     "CenterCropPad": {"shape": 1},
     "Col2Im": {"input": 3, "image_shape": 1, "block_shape": 1},
     "Compress": {"condition": 1},
     "ConstantOfShape": {"input": 1},
     "Conv": {"W": ("X", 0), "B": 1},
-    "ConvInteger": {"w": ("x", 0)},
+    "ConvInteger": {"w": ("x", 0), "x_zero_point": ELEMENT},
     "ConvTranspose": {"W": ("X", 0), "B": 1},
+    "CumProd": {"axis": ELEMENT},
+    "CumSum": {"axis": ELEMENT},
     "DeformConv": {"W": ("X", 0), "offset": ("X", 0), "B": 1, "mask": ("X", 0)},
+    "DequantizeLinear": {"x_zero_point": ("x_scale", 0)},
+    "DFT": {"dft_length": ELEMENT, "axis": ELEMENT},
+    "Dropout": {"ratio": ELEMENT, "training_mode": ELEMENT},
     "Expand": {"shape": 1},
     "GatherElements": {"indices": ("data", 0)},
     "GridSample": {"grid": ("X", 0)},
     "GroupNormalization": {"scale": 1, "bias": 1},
     "GRU": _RECURRENT,
+    "HammingWindow": {"size": ELEMENT},
+    "HannWindow": {"size": ELEMENT},
+    "If": {"cond": ELEMENT},
     "InstanceNormalization": {"scale": 1, "B": 1},
     "LinearAttention": dict.fromkeys(("query", "key", "value", "decay", "beta"), 3) | {"past_state": 4},
+    "Loop": {"M": ELEMENT, "cond": ELEMENT},
     "LSTM": _RECURRENT | {"initial_c": 3, "P": 2},
     "MaxUnpool": {"I": ("X", 0), "output_shape": 1},
+    "MelWeightMatrix": dict.fromkeys(_MEL, ELEMENT),
     "NegativeLogLikelihoodLoss": {"target": ("input", -1), "weight": 1},
     "NonMaxSuppression": {"boxes": 3, "scores": 3},
-    "OneHot": {"values": 1},
+    "OneHot": {"values": 1, "depth": ELEMENT},
     "Pad": {"pads": 1, "axes": 1},
-    "QLinearConv": {"w": ("x", 0), "B": 1},
+    "QLinearConv": dict.fromkeys(_SCALARS, ELEMENT) | {"w": ("x", 0), "w_zero_point": ("w_scale", 0), "B": 1},
+    "QuantizeLinear": {"y_zero_point": ("y_scale", 0)},
+    "Range": {"start": ELEMENT, "limit": ELEMENT, "delta": ELEMENT},
     "Reshape": {"shape": 1},
     "Resize": {"roi": 1, "scales": 1, "sizes": 1},
     "ReverseSequence": {"sequence_lens": 1},
@@ -52,9 +69,11 @@ RANKS: Mapping[str, Mapping[str, Rank]] = {
     "Slice": dict.fromkeys(("starts", "ends", "axes", "steps"), 1),
     "SoftmaxCrossEntropyLoss": {"labels": ("scores", -1), "weights": 1},
     "Split": {"split": 1},
-    "STFT": {"window": 1},
+    "STFT": {"window": 1, "frame_step": ELEMENT, "frame_length": ELEMENT},
     "TensorScatter": {"update": ("past_cache", 0), "write_indices": 1},
     "Tile": {"repeats": 1},
+    "TopK": {"K": ELEMENT},
+    "Trilu": {"k": ELEMENT},
     "Upsample": {"scales": 1},
 }
 

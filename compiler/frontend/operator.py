@@ -159,6 +159,8 @@ class Node:
         """The node is lowered for each rank that `value` may have, or for the one that the standard gives it."""
         reason = "the rank of an operand is only known at run time; give the input a shape with shapes="
         rank = fixed_rank(self.graph_node, self.operands.index(value)) if value in self.operands else None
+        if isinstance(rank, str):
+            raise CasesNeeded(RankSplit(value, reason, rank=0, is_element=True))
         if isinstance(rank, tuple):
             name, more = rank
             rank = max(self.input(name).rank + more, 0)

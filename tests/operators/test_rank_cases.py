@@ -311,6 +311,27 @@ def test_a_shape_that_is_no_vector_is_an_error_of_the_call(target: str) -> None:
             run_text("g (float[] x, int64[] s) => (float[] y) { y = Reshape(x, s) }", {"x": MATRIX, "s": shape}, target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_one_element_comes_in_any_rank(target: str, shape: tuple[int, ...]) -> None:
+    text = """g (float[] x, int64[] k, bool[] c, int64[] m) => (float[] v, int64[] i, float[] y) {
+        v, i = TopK (x, k)
+        y = Loop (m, c, x) <body = b (int64 n, bool go, float[] s) => (bool on, float[] t) {
+            on = Identity (go)
+            t = Neg (s)
+        }>
+    }"""
+    x = np.float32([[1, 3, 2]])
+    given = {"x": x, "k": np.full(shape, 2), "c": np.full(shape, True), "m": np.full(shape, 3)}
+    values, indices, y = run_text(text, given, target)
+    assert_same(values, np.float32([[3, 2]]))
+    assert_same(indices, np.int64([[1, 2]]))
+    assert_same(y, -x)
+    with pytest.raises(InputError, match="one element is expected") as caught:
+        run_text(text, {**given, "k": np.array([1, 2])}, target)
+    assert caught.value.code == "declared-shape"
+
+
 MOVED = ("y = Reshape (x, v)", "y = Unsqueeze (x, v)", "y = Slice (x, v, v)", "y = Slice (x, v, v, v, v)")
 
 

@@ -175,6 +175,8 @@ def _counts(split: RankSplit) -> Sequence[int]:
 def _taken(split: RankSplit, count: int, ir: Builder) -> Value:
     """The tensor with its unknown rank, or the unknown size of its axis, taken to be `count`, which the call checks."""
     value = split.value
+    if split.is_element:
+        return ir.host("only_element", (value,), (TensorType(value.tensor.dtype, ()),), {})[0]
     if split.axis is None:
         return of_declared_shape(value, TensorType(value.tensor.dtype, (ANY_SIZE,) * count), ir)
     size = value.shape[split.axis]

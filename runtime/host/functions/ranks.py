@@ -24,6 +24,15 @@ def squeeze_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, .
     return (np.squeeze(as_array(operands[0])),)
 
 
+@function("only_element")
+def only_element(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[1, ..., 1]  ->  T[]"""
+    x = as_array(operands[0])
+    if x.size != 1:
+        raise InputError(f"a value has the shape {list(x.shape)}, where one element is expected", code="declared-shape")
+    return (x.reshape(()),)
+
+
 @function("with_leading_ones")
 def with_leading_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...] of at most `rank` axes  ->  T[1, ..., 1, ...] of `rank` axes"""
