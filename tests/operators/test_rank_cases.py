@@ -159,6 +159,21 @@ def test_elements_of_operands_of_any_ranks_are_no_cases(nodes: str, monkeypatch:
     assert count_of_lowered_nodes(text, monkeypatch) == nodes.count("=")
 
 
+CHAIN = """g (float[] x, float[] y, float[] w) => (float[] z) {
+    a = Add (x, y) b = Relu (a) c = Mul (b, w) d = Exp (c) e = Sub (d, x) f = Less (e, w) h = Not (f)
+    i = Cast<to = 1> (h) z = Add (i, e)
+}"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_computed_at_one_rank_goes_on_so(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert count_of_lowered_nodes(CHAIN, monkeypatch) == 9
+    x, y, w = np.float32([[1], [-3]]), np.float32([0.5, 1, 2]), np.float32(0.25)
+    e = np.exp(np.maximum(x + y, 0) * w) - x
+    (z,) = run_text(CHAIN, {"x": x, "y": y, "w": np.array(w)}, target)
+    assert_close(z, (e >= w).astype(np.float32) + e)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_more_axes_than_are_told_apart_are_an_error_of_the_call(target: str) -> None:
     x = np.ones((1,) * 7, np.float32)

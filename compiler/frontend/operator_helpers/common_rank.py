@@ -17,33 +17,53 @@ from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 
+_WITHOUT = "without_leading_ones"
+
 ElementLowering = Callable[[Node, Builder], Value]
 
 
 def at_common_rank(lowering: ElementLowering) -> ElementLowering:
-    """`lowering`, without cases where only data tells the ranks of two operands or more; other nodes as they are."""
+    """`lowering`, without cases where only data tells the ranks of two operands or more; other nodes as they are.
+
+    An operand that was computed so goes on so, alone too: a case for each of its ranks would not tell those of the
+    operands that it comes from.
+    """
 
     def lower(node: Node, ir: Builder) -> Value:
         operands = [value for value in node.operands if value is not None]
         loose = [value for value in dict.fromkeys(operands) if may_have_any_rank(value)]
-        if len(loose) < 2 or node.since < NUMPY_SINCE:
+        is_alone = len(loose) < 2 and not any(map(_spread, loose))
+        if is_alone or (len(operands) > 1 and node.since < NUMPY_SINCE):
             return lowering(node, ir)
-        spread = {value: _with_leading_ones(value, ir) for value in loose}
-        ranked = replace(node, operands=tuple(spread.get(value, value) for value in operands))
-        result = lowering(ranked, ir)
+        ranked = {value: _with_leading_ones(value, ir) for value in loose}
+        result = lowering(replace(node, operands=tuple(ranked.get(value, value) for value in operands)), ir)
         rank = reduce(ir.max, [_rank(value, ir) for value in operands])
-        return ir.host("without_leading_ones", (result, rank), (TensorType(result.dtype, None),), {})[0]
+        return ir.host(_WITHOUT, (result, rank), (TensorType(result.dtype, None),), {})[0]
 
     return lower
 
 
+def _spread(value: Value) -> tuple[Value, Value] | None:
+    """The tensor of the common rank and the rank, i64[], of which a value was made here."""
+    if value.op is None or value.op.name != "host" or value.op.text("function") != _WITHOUT:
+        return None
+    x, rank = value.op.operands
+    return x, rank
+
+
 def _with_leading_ones(value: Value, ir: Builder) -> Value:
+    spread = _spread(value)
+    if spread is not None:
+        return spread[0]
     sizes = tuple(ir.fresh_symbol("axis") for _ in range(MOST_AXES))
     return ir.host("with_leading_ones", (value,), (TensorType(value.tensor.dtype, sizes),), {"rank": MOST_AXES})[0]
 
 
 def _rank(value: Value, ir: Builder) -> Value:
     """i64[]: the number of axes."""
+    spread = _spread(value)
+    if spread is not None:
+        return spread[1]
     if not may_have_any_rank(value):
         return ir.size(value.rank)
     return ir.host("rank_of", (value,), (TensorType(I64, ()),), {})[0]

@@ -7,7 +7,8 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Sequence
 
-from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, F64
 from onnxc.compiler.ir.module import Value
@@ -40,7 +41,7 @@ ROWS: dict[str, tuple[str, Sequence[int]]] = {
 }
 
 
-def _lowering(primitive: str) -> Lowering:
+def _lowering(primitive: str) -> ElementLowering:
     def lower(node: Node, ir: Builder) -> Value:
         (x,) = node.variadic()
         return ir.unary(primitive, x)
@@ -49,10 +50,11 @@ def _lowering(primitive: str) -> Lowering:
 
 
 for _name, (_primitive, _since) in ROWS.items():
-    operator(_name, since=_since)(_lowering(_primitive))
+    operator(_name, since=_since)(at_common_rank(_lowering(_primitive)))
 
 
 @operator("Erf", since=(9, 13))
+@at_common_rank
 def erf(node: Node, ir: Builder) -> Value:
     """input: T[...]  ->  T[...]; of integers in f64, cut off.
 
@@ -63,18 +65,21 @@ def erf(node: Node, ir: Builder) -> Value:
 
 
 @operator("Reciprocal", since=(1, 6, 13))
+@at_common_rank
 def reciprocal(node: Node, ir: Builder) -> Value:
     """X: T[...]  ->  1 / X: T[...]"""
     return ir.reciprocal(node.input("X"))
 
 
 @operator("IsNaN", since=(9, 13, 20))
+@at_common_rank
 def is_nan(node: Node, ir: Builder) -> Value:
     """X: T[...]  ->  bool[...]"""
     return ir.is_nan(node.input("X"))
 
 
 @operator("IsInf", since=(10, 20))
+@at_common_rank
 def is_inf(node: Node, ir: Builder) -> Value:
     """X: T[...]  ->  bool[...]; a type without infinities has none.
 

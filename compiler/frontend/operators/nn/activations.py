@@ -7,7 +7,8 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
-from onnxc.compiler.frontend.operator import Lowering, Node, operator
+from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import in_wide, real_type, softplus, widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
@@ -92,7 +93,7 @@ ROWS: dict[str, tuple[Formula, Sequence[int]]] = {
 }
 
 
-def _lowering(formula: Formula) -> Lowering:
+def _lowering(formula: Formula) -> ElementLowering:
     def lower(node: Node, ir: Builder) -> Value:
         (x,) = node.variadic()
         return in_wide(lambda wide: formula(wide, node, ir), x, ir)
@@ -101,7 +102,7 @@ def _lowering(formula: Formula) -> Lowering:
 
 
 for _name, (_formula, _since) in ROWS.items():
-    operator(_name, since=_since)(_lowering(_formula))
+    operator(_name, since=_since)(at_common_rank(_lowering(_formula)))
 
 
 @operator("SwiGLU", since=(28,))
@@ -123,6 +124,7 @@ def swiglu(node: Node, ir: Builder) -> Value:
 
 
 @operator("Gelu", since=(20,))
+@at_common_rank
 def gelu(node: Node, ir: Builder) -> Value:
     """X: T[...]  ->  X / 2 * (1 + erf(X / sqrt(2))), or its approximation by tanh
 
@@ -132,6 +134,7 @@ def gelu(node: Node, ir: Builder) -> Value:
 
 
 @operator("Shrink", since=(9,))
+@at_common_rank
 def shrink(node: Node, ir: Builder) -> Value:
     """input: T[...]  ->  x + bias below -lambd, x - bias above lambd, else 0; integers are computed as floats
 

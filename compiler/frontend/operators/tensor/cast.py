@@ -2,6 +2,7 @@
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.common_rank import at_common_rank
 from onnxc.compiler.frontend.operator_helpers.numbers_as_texts import numbers_in, texts_of
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E8M0, DType
@@ -12,6 +13,7 @@ ROUND_MODES = ("up", "down", "nearest")
 
 
 @operator("Cast", since=(1,))
+@at_common_rank
 def cast_to_named(node: Node, ir: Builder) -> Value:
     """input: T1[...]  ->  T2[...], T2 named by the text `to`
 
@@ -24,6 +26,7 @@ def cast_to_named(node: Node, ir: Builder) -> Value:
 
 
 @operator("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))
+@at_common_rank
 def cast(node: Node, ir: Builder) -> Value:
     """input: T1[...]  ->  T2[...], T2 = `to`
 
