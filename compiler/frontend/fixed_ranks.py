@@ -14,6 +14,7 @@ ELEMENT = "one element"
 Rank = int | tuple[str, int] | str
 """A rank; the name of the input that tells it and how many axes there are beyond those of that; or ELEMENT."""
 
+_LIMITS = ("max_output_boxes_per_class", "iou_threshold", "score_threshold")
 _MEL = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
 _SCALARS = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 _RECURRENT = {"X": 3, "W": 3, "R": 3, "B": 2, "sequence_lens": 1, "initial_h": 3}
@@ -52,7 +53,7 @@ RANKS: Mapping[str, Mapping[str, Rank]] = {
     "MaxUnpool": {"I": ("X", 0), "output_shape": 1},
     "MelWeightMatrix": dict.fromkeys(_MEL, ELEMENT),
     "NegativeLogLikelihoodLoss": {"target": ("input", -1), "weight": 1},
-    "NonMaxSuppression": {"boxes": 3, "scores": 3},
+    "NonMaxSuppression": dict.fromkeys(_LIMITS, ELEMENT) | {"boxes": 3, "scores": 3},
     "OneHot": {"values": 1, "depth": ELEMENT},
     "Pad": {"pads": 1, "axes": 1},
     "QLinearConv": dict.fromkeys(_SCALARS, ELEMENT) | {"w": ("x", 0), "w_zero_point": ("w_scale", 0), "B": 1},
