@@ -95,13 +95,21 @@ class TransformedFilters:
 
     def pack(self, array: np.ndarray, out: np.ndarray) -> None:
         """Writes `array` in this layout to `out`, of `shape`."""
-        g = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-        transformed = np.einsum("pi,qj,ocij->pqco", g, g, array.astype(np.float64))
-        rows = transformed.reshape(16, self.channels, self.filters)
-        for panel in range(out.shape[0]):
-            part = rows[..., panel * self.width : (panel + 1) * self.width]
-            out[panel, ..., : part.shape[-1]] = part
-            out[panel, ..., part.shape[-1] :] = 0
+        for panel, into in enumerate(out.reshape(-1, 4, 4, self.channels, self.width)):
+            part = array[panel * self.width : (panel + 1) * self.width].transpose(2, 3, 1, 0).astype(np.float64, "C")
+            transformed = _at_positions(_at_positions(part).swapaxes(0, 1)).swapaxes(0, 1)
+            into[..., : part.shape[-1]] = transformed
+            into[..., part.shape[-1] :] = 0
+
+
+def _at_positions(taps: np.ndarray) -> np.ndarray:
+    """What three taps, one for each entry of the first axis, become at the four positions of a tile: G times them.
+
+    Sums of whole arrays: a panel at a time, which caches hold, they take a third of the time of one einsum.
+    """
+    first, middle, last = taps
+    outer, inner = (first + last) / 2, middle / 2
+    return np.stack([first, outer + inner, outer - inner, last])
 
 
 @record

@@ -36,6 +36,18 @@ def test_phases_without_taps_take_no_memory() -> None:
     assert not np.isnan(out).any()
 
 
+def test_each_position_of_a_tile_has_its_number_of_every_filter() -> None:
+    w = np.random.default_rng(0).integers(-99, 99, (5, 2, 3, 3)).astype(np.float32)
+    layout = TransformedFilters(4, filters=5, channels=2)
+    out = np.full(layout.shape, np.nan, np.float32)
+    layout.pack(w, out)
+    g = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+    numbers = (g @ w @ g.T).transpose(2, 3, 1, 0).reshape(16, 2, 5)
+    np.testing.assert_array_equal(out[0], numbers[..., :4])
+    np.testing.assert_array_equal(out[1, ..., :1], numbers[..., 4:])
+    assert not out[1, ..., 1:].any()
+
+
 def test_two_forms_lie_one_behind_the_other() -> None:
     w = np.arange(5 * 2 * 3 * 3, dtype=np.float32).reshape(5, 2, 3, 3)
     parts = PackedFilters(4, groups=1, sizes=w.shape, order=(1, 2, 0)), TransformedFilters(4, filters=5, channels=2)
