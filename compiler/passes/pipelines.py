@@ -36,6 +36,7 @@ from onnxc.compiler.passes.lower.widen_products import widen_products_but
 from onnxc.compiler.passes.pipeline import Pass
 from onnxc.compiler.passes.recognize.recognize_attention import recognize_attention
 from onnxc.compiler.passes.recognize.recognize_block_products import recognize_block_products
+from onnxc.compiler.passes.recognize.recognize_byte_functions import recognize_byte_functions
 from onnxc.compiler.passes.recognize.recognize_gelu import recognize_gelu
 from onnxc.compiler.passes.recognize.recognize_integer_products import (
     recognize_float8_products,
@@ -92,7 +93,7 @@ OPTIMIZE: tuple[Pass, ...] = _optimize()
 def cpu_optimize(traits: CpuTraits = ANY_CPU) -> tuple[Pass, ...]:
     """For a CPU, which multiplies most integers of 8 bits faster than floats, and reads weights of few bits."""
     products = recognize_integer_products_but(traits.convolves_as_floats)
-    return _optimize(recognize_requantization, products, recognize_block_products)
+    return _optimize(recognize_requantization, recognize_byte_functions, products, recognize_block_products)
 
 
 GPU_OPTIMIZE: tuple[Pass, ...] = _optimize(

@@ -338,7 +338,7 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if PRIMITIVES[user.name].picks:
-            return value == user.operands[0] or self.costs[value] > self.index_limit
+            return value == user.operands[0] or not self._costs_at_most(value, self.index_limit)
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
 

@@ -234,8 +234,11 @@ def arg_reduce_window_as_it_lies(op: Op, build: Rewriter) -> Value | None:
 
 @rule("gather")
 def gather_as_it_lies(op: Op, build: Rewriter) -> Value | None:
-    """gather(transpose(x), i) = transpose(gather(x, i))"""
+    """gather(transpose(x), i) = transpose(gather(x, i)), and gather(x, transpose(i)) so for x of one axis"""
     (data, indices), axis = op.operands, op.int("axis")
+    looked_up = layout_of(indices)
+    if data.rank == 1 and looked_up is not None:
+        return looked_up.seen(build.gather(data, looked_up.stored(indices, build), 0), build)
     layout = layout_of(data)
     if layout is None or (axis == 0 and indices.rank != 1):
         return None

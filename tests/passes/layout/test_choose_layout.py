@@ -213,6 +213,11 @@ def mixed_rows(b: Builder, x: Value, *, first: bool = True) -> Value:
     return b.dot(x, matrix, "ncab,bd->ncad") if first else b.dot(matrix, x, "bd,ncab->ncad")
 
 
+def looked_up(b: Builder, x: Value) -> Value:
+    table = b.constant(np.arange(8, dtype=np.float32) ** 2)
+    return b.gather(table, b.cast(b.min(b.abs(b.round(x)), 7.0), I64), 0)
+
+
 def mixed_subsets(b: Builder, x: Value) -> Value:
     """Graph convolution: each subset of the channels by a matrix of its own, and the sum of them."""
     return b.dot(b.reshape(x, (N, 2, 2, M, 6)), b.constant(weights(2, 6, 6)), "nkcab,kbd->ncad")
@@ -233,6 +238,7 @@ BETWEEN: dict[str, tuple[Make, int]] = {
     "pad": (padded, 0),
     "split, reverse and concatenate": (split_and_joined, 0),
     "gather along both axes": (gathered, 0),
+    "look up": (looked_up, 0),
     "repeat": (repeated, 0),
     "repeat one axis at a time": (repeated_in_two_steps, 0),
     "softmax over channels": (lambda b, x: b.softmax(x, 1), 0),
