@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxc.compiler.ir.dtypes import I8, I64, U8
-from onnxc.compiler.ir.makers import constant_of, splat_of
+from onnxc.compiler.ir.makers import constant_of, made_by, splat_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
@@ -38,6 +38,8 @@ def tabulate(op: Op, build: Rewriter) -> Value | None:
     if source is None or source == op.result or _cost(op.result, source) < LEAST_COST:
         return None
     table = _Table(source, build).of(op.result)
+    if constant_of(table) is None:
+        return None
     unsigned = source if source.dtype == U8 else build.bitcast(source, U8)
     return build.gather(table, build.cast(unsigned, I64), 0)
 
@@ -54,8 +56,11 @@ def _elements(value: Value) -> Sequence[Value]:
 
 
 def _is_table(op: Op) -> bool:
-    """Whether an op looks up its indices in a constant."""
-    return op.name == "gather" and op.operands[0].rank == 1 and constant_of(op.operands[0]) is not None
+    """Whether an op looks up bytes, all of which there are, in a constant."""
+    if op.name != "gather" or op.operands[0].shape != (256,) or constant_of(op.operands[0]) is None:
+        return False
+    index = made_by(op.operands[1], "cast")
+    return index is not None and index.operands[0].dtype == U8
 
 
 @dataclass
@@ -96,7 +101,7 @@ def _between(value: Value, source: Value) -> Iterator[Op]:
 
 
 class _Table:
-    """Values at every byte, each a constant of 256 elements."""
+    """Values at every byte, each of 256 elements; the builder carries out what is done to so few."""
 
     def __init__(self, source: Value, build: Rewriter) -> None:
         every = np.arange(256, dtype=np.uint8).view(source.dtype.numpy)
@@ -115,6 +120,4 @@ class _Table:
         assert value.op is not None, value
         op, varying = value.op, _elements(value)
         operands = [self.of(each) if each in varying or not _is_table(op) else each for each in op.operands]
-        (result,) = self._build.op(op.name, operands, op.attributes)
-        assert constant_of(result) is not None, value
-        return result
+        return self._build.op(op.name, operands, op.attributes)[0]

@@ -89,6 +89,11 @@ def _by_columns(b: Builder, x: Value) -> Value:
     return quantized(b, sigmoid(b, floats(b, x)), U8, scales)
 
 
+def _of_few_places(b: Builder, x: Value) -> Value:
+    places = b.constant(np.linspace(-4, 4, 100, dtype=np.float32))
+    return quantized(b, sigmoid(b, b.gather(places, b.cast(x, I64), 0)), U8)
+
+
 def _cheap(b: Builder, x: Value) -> Value:
     return quantized(b, b.max(floats(b, x), 0.0), U8)
 
@@ -107,10 +112,18 @@ def _to_words(b: Builder, x: Value) -> Value:
         ([u8(N), u8(N)], _of_two),
         ([f32(N)], _of_floats),
         ([u8(N, 3)], _by_columns),
+        ([u8(N)], _of_few_places),
         ([u8(N)], _cheap),
         ([u8(N)], _to_words),
     ],
-    ids=["two operands", "floats", "a scale for each column", "few instructions", "no bytes"],
+    ids=[
+        "two operands",
+        "floats",
+        "a scale for each column",
+        "places that a byte may be beyond",
+        "few instructions",
+        "no bytes",
+    ],
 )
 def test_other_functions_stay(types: Sequence[TensorType], make: Callable[..., Value]) -> None:
     before = built(types, make)
