@@ -10,7 +10,9 @@ from tests.differential.microsoft.draw import RECIPES, Parts
 from tests.differential.microsoft.judge import difference, draw_case, judge
 
 BLOCKED = ("AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReorderInput", "ReorderOutput")
+PACKED = ("PackedAttention", "PackedMultiHeadAttention", "RemovePadding", "RestorePadding")
 WITHOUT_A_RECIPE = {
+    **dict.fromkeys(PACKED, "ONNX Runtime has it on CUDA: test_microsoft_packed_tokens.py has a model of its own"),
     "ReduceSumInteger": "ONNX Runtime infers two types for its result, and loads no model of it",
     "GreedySearch": "it runs a graph: tests/operators/microsoft/test_greedy_search.py draws cases",
     **dict.fromkeys((*BLOCKED, "Upsample"), "its filters are in blocks: test_microsoft_blocked_channels.py has cases"),

@@ -1,5 +1,6 @@
 """Declared types: those that inference writes into a model, in every form that a type can have."""
 
+import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, TypeProto, checker, helper
 
@@ -11,6 +12,7 @@ from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32, I64, STRING
 from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, Type
 from onnxc.runtime.errors import ModelError, ModelWarning, UnsupportedError
+from tests.support.arrays import assert_close
 from tests.support.models import model_from_text
 
 N = Size.symbol("N")
@@ -130,13 +132,28 @@ m (float[] a, int64[] s, float[] b, int64[] t, float[] c, int64[] u) => (float[P
 { v = Reshape(a, s) w = Reshape(b, t) z = Reshape(c, u) y = Gemm(v, w, z) }"""
 
 
-def test_where_too_many_ranks_would_have_to_be_tried_the_declared_ones_lead_on() -> None:
-    with pytest.warns(ModelWarning, match="not yet supported, 3 node"):
-        model = infer(model_from_text(RESHAPED))
+def test_declared_ranks_lead_on_behind_shapes_that_only_data_tells() -> None:
+    model = infer(model_from_text(RESHAPED))
     assert model.graph.output[0].type == helper.make_tensor_type_proto(1, [7, 11])
-    assert {finding.severity for finding in onnxc.check(model_from_text(RESHAPED))} == {"warning"}
+    x = np.arange(35, dtype=np.float32)
+    w, z = np.linspace(-1, 1, 55, dtype=np.float32), np.arange(11, dtype=np.float32)
+    feed = {"a": x, "s": [7, 5], "b": w, "t": [5, 11], "c": z, "u": [11]}
+    found = onnxc.compile(model_from_text(RESHAPED)).run({name: np.asarray(each) for name, each in feed.items()})["y"]
+    assert_close(found, x.reshape(7, 5) @ w.reshape(5, 11) + z, terms=6)
+
+
+MULTIPLIED = """<ir_version: 10, opset_import: ["": 21]>
+m (uint8[] a, uint8[] b, uint8[] p, uint8[] q) => (int32[P, Q] y)
+<int32[7, 5] v> { v = MatMulInteger(a, b, p, q) y = Transpose(v) }"""
+
+
+def test_where_too_many_ranks_would_have_to_be_tried_the_declared_ones_lead_on() -> None:
+    with pytest.warns(ModelWarning, match="not yet supported, 1 node"):
+        model = infer(model_from_text(MULTIPLIED))
+    assert model.graph.output[0].type == helper.make_tensor_type_proto(6, [5, 7])
+    assert {finding.severity for finding in onnxc.check(model_from_text(MULTIPLIED))} == {"warning"}
     with pytest.raises(UnsupportedError, match="unsupported-node"):
-        onnxc.compile(model_from_text(RESHAPED))
+        onnxc.compile(model_from_text(MULTIPLIED))
 
 
 def test_what_is_wrong_behind_a_declared_rank_is_an_error_of_its_own() -> None:
