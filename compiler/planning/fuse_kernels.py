@@ -43,6 +43,9 @@ INDEX_LIMIT = 8
 
 An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
 
+CAST_INDEX = 2
+"""An index that is in memory, and cast: a kernel for the cast alone would write four times what it reads, or more."""
+
 BYTE = 8
 """The bits of what is kept in memory rather than the floats that it stands for."""
 
@@ -338,7 +341,8 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if PRIMITIVES[user.name].picks:
-            return value == user.operands[0] or not self._costs_at_most(value, self.index_limit)
+            is_light = self.costs[value] <= self.index_limit or self._costs_at_most(value, CAST_INDEX)
+            return value == user.operands[0] or not is_light
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
 
