@@ -1,6 +1,6 @@
 """Pointwise kernels: one value, computed element by element along its rows, in tiles where memory is crossed."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -98,23 +98,16 @@ def _emit_computed_rows(frame: KernelFrame, domain: Domain, row_block: int) -> t
 
 def _same_along_rows(block: Block, repeated: Collection[Value]) -> tuple[Value, ...]:
     """The accesses that are `repeated` along rows and what is computed of such alone, as far as others read it."""
-    same, read = set(repeated), set(block.results)
+    same, read = dict.fromkeys(repeated), set(block.results)
     for op in block.ops:
         if PRIMITIVES[op.name].kind != "pointwise":
             continue
-        constants = same.intersection(op.operands)
+        constants = same.keys() & set(op.operands)
         if constants and all(operand in same or is_uniform(operand) for operand in op.operands):
-            same.update(op.results)
+            same |= dict.fromkeys(op.results)
         else:
             read |= constants
-    return tuple(value for value in _made(block) if value in same and value in read)
-
-
-def _made(block: Block) -> Iterator[Value]:
-    """The values of a block, in the order in which they are made."""
-    yield from block.parameters
-    for op in block.ops:
-        yield from op.results
+    return tuple(value for value in same if value in read)
 
 
 def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int) -> tuple[Dim, Dim]:
