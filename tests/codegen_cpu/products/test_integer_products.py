@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32, I8, I32, U8, DType
+from onnxc.compiler.ir.dtypes import F32, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.schedules import ContractionSchedule
@@ -111,3 +111,16 @@ def test_a_product_is_scaled_rounded_and_stored_in_bytes_by_its_kernel(target: T
     assert [kernel.kind for kernel in native.plan.kernels] == ["contraction"]
     for rows in (1, 9):
         native.check(all_bytes(U8, rows, 33))
+
+
+def test_bytes_of_a_product_are_looked_up_where_they_lie() -> None:
+    table = np.random.default_rng(2).permutation(256).astype(np.uint8)
+
+    def build(ir: Builder, x: Value) -> Value:
+        sums = ir.cast(ir.dot(x, ir.constant(all_bytes(I8, 64, 24)), "mk,kn->mn", I32), F32)
+        places = ir.cast(ir.min(ir.max(ir.round(ir.mul(sums, 0.002)), 0.0), 255.0), U8)
+        return ir.gather(ir.constant(table), ir.cast(places, I64), 0)
+
+    native = Native(make(["u8[N, 64]"], build))
+    assert [kernel.block.results[0].dtype for kernel in native.plan.kernels] == [U8, U8]
+    native.check(all_bytes(U8, 5, 64, seed=1))
