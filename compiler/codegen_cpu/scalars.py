@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import BF16, F8E8M0, F16, DType
 from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitive import PRIMITIVES
 
 Emit = Callable[..., Reg]
 
@@ -30,11 +31,8 @@ def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
         return emit_bitcast(operands[0], dtype, op.dtype(), f)
     wide = [widen(operand, dtype, f) for operand in operands]
     result = table_of(dtype)[op.name](f, computed_dtype(dtype), *wide)
-    return result if dtype in (F16, BF16) and op.name in EXACT else narrow(result, op.results[0].dtype, f)
-
-
-EXACT = frozenset({"abs", "ceil", "floor", "max", "min", "neg", "round", "sign"})
-"""What these make of floats of some bits are floats of so many bits: there is nothing to round."""
+    fits = dtype in (F16, BF16) and PRIMITIVES[op.name].exact
+    return result if fits else narrow(result, op.results[0].dtype, f)
 
 
 def table_of(dtype: DType) -> Mapping[str, Emit]:

@@ -49,6 +49,9 @@ AnchorKind = Literal[
 ]
 """The kinds of kernels that are named after their anchors."""
 
+ElementClass = Literal["any elements", "numbers", "floats", "integers or truth values"]
+"""Element types that a primitive may take, by what they are called."""
+
 
 @record
 class Anchor:
@@ -63,10 +66,12 @@ class Inline:
 
     `cost` is the work for one element, in simple instructions. `elementwise`: element i of the result is a function of
     the elements i of the operands, which have its shape; such an op may follow what an anchor computes.
+    `exact`: of floats of some bits it makes floats of so many bits, and nothing is rounded.
     """
 
     cost: int
     elementwise: bool = False
+    exact: bool = False
 
 
 class TypeRuleError(ValueError):
@@ -100,6 +105,7 @@ class Primitive:
 
     `type_rule` is None where the op declares its result types itself (control flow, host functions, callers' kernels).
     `kernel`: how generated code computes it; None where it does not, and the op is a step of its own.
+    `takes`: the element types of its operands, where the type rule leaves this to lowerings.
     `effects`: may not be removed, duplicated or moved across another effect. Those of an op with blocks are theirs.
     `captures`: how many of the last operands are captures of the op's blocks, whose last parameters they are.
     `binds`: the attribute with the names of the symbols that are known after the op.
@@ -110,6 +116,7 @@ class Primitive:
     type_rule: TypeRule | None
     axes_rule: AxesRule
     kernel: Anchor | Inline | None = field(kw_only=True)
+    takes: ElementClass = "any elements"
     effects: bool = False
     structural: bool = False
     captures: Callable[[Op], int] | None = None
@@ -134,6 +141,11 @@ class Primitive:
     def elementwise(self) -> bool:
         """Whether element i of the result is a function of the elements i of the operands, wherever it is computed."""
         return isinstance(self.kernel, Inline) and self.kernel.elementwise
+
+    @property
+    def exact(self) -> bool:
+        """Whether floats of some bits make floats of so many bits."""
+        return isinstance(self.kernel, Inline) and self.kernel.exact
 
     @property
     def is_view(self) -> bool:

@@ -10,26 +10,17 @@ from onnxc.compiler.ir.building.sizes import Number, Operand
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Attributes, Block, Value
-from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.ir.primitive import PRIMITIVES, ElementClass
 from onnxc.compiler.ir.types import Type
 
 __all__ = ["CheckedBuilder"]
 
-_Class = tuple[str, Callable[[DType], bool]]
-"""Element types: what they are called, and whether one is among them."""
-
-_FLOATS: _Class = ("floats", lambda dtype: dtype.is_float)
-_BITS: _Class = ("integers or truth values", lambda dtype: dtype.is_integer or dtype.is_bool)
-_NUMBERS: _Class = ("numbers", lambda dtype: not dtype.is_bool and not dtype.is_string)
-_ANY: _Class = ("any elements", lambda dtype: True)
-
-_TAKEN: Mapping[str, _Class] = {
-    **dict.fromkeys(UNARY, _FLOATS),
-    **dict.fromkeys((*BINARY, *COMPARE, "neg", "abs", "sign", "dot"), _NUMBERS),
-    **dict.fromkeys(("not", "and", "or", "xor", "shift_left", "shift_right"), _BITS),
-    "equal": _ANY,
+_IS_TAKEN: Mapping[ElementClass, Callable[[DType], bool]] = {
+    "any elements": lambda dtype: True,
+    "numbers": lambda dtype: not dtype.is_bool and not dtype.is_string,
+    "floats": lambda dtype: dtype.is_float,
+    "integers or truth values": lambda dtype: dtype.is_integer or dtype.is_bool,
 }
-"""The element types that a primitive takes where its type rule leaves this to lowerings."""
 
 
 class CheckedBuilder(Builder):
@@ -99,10 +90,10 @@ class CheckedBuilder(Builder):
         blocks: Sequence[Block],
         declared: Sequence[Type] | None,
     ) -> tuple[Type, ...]:
-        called, takes = _TAKEN.get(name, _ANY)
+        taken = PRIMITIVES[name].takes
         types = [str(operand.type) for operand in operands]
-        if not all(takes(operand.dtype) for operand in operands):
-            self.fail("type-mismatch", f"{name} takes {called}: cast what it is given", types)
+        if not all(_IS_TAKEN[taken](operand.dtype) for operand in operands):
+            self.fail("type-mismatch", f"{name} takes {taken}: cast what it is given", types)
         if name == "dot" and operands[0].dtype != operands[1].dtype:
             self.fail("type-mismatch", "a product takes operands of one element type: cast one of them", types)
         return super()._result_types(name, operands, attributes, blocks, declared)

@@ -227,5 +227,5 @@ def _convolution_axes(op: Op) -> tuple[AxisLink, ...]:
     return (*links, *(AxisLink("window", (of_x, of_w), (axis,)) for of_x, of_w, axis in windows))
 
 
-define(Primitive("dot", "contraction", _dot, _dot_axes, kernel=Anchor("contraction")))
+define(Primitive("dot", "contraction", _dot, _dot_axes, kernel=Anchor("contraction"), takes="numbers"))
 define(Primitive("convolution", "contraction", _convolution, _convolution_axes, kernel=Anchor("convolution")))

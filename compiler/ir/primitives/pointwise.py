@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, DType
 from onnxc.compiler.ir.module import Attributes, Block, Op
-from onnxc.compiler.ir.primitive import AxisLink, Inline, Primitive, TypeRule, TypeRuleError, define, tensors
+from onnxc.compiler.ir.primitive import (
+    AxisLink,
+    ElementClass,
+    Inline,
+    Primitive,
+    TypeRule,
+    TypeRuleError,
+    define,
+    tensors,
+)
 from onnxc.compiler.ir.types import TensorType, Type
 
 
@@ -73,8 +82,8 @@ def _bitcast(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[
     return (TensorType(dtype, value.shape),)
 
 
-# The primitives by what they take, each with its cost. The costs are estimates and not measured: their order of
-# magnitude decides whether planning has a value computed again or reads it from memory.
+# The primitives by the number of their operands, each with its cost. The costs are estimates and not measured: their
+# order of magnitude decides whether planning has a value computed again or reads it from memory.
 UNARY = {
     "neg": 1, "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "round": 1, "not": 1, "sqrt": 4,
     "exp": 12, "log": 16, "tanh": 20, "erf": 24, "sin": 30, "cos": 30, "tan": 40, "asin": 30, "acos": 30, "atan": 30,
@@ -86,9 +95,22 @@ BINARY = {
 }  # fmt: skip
 COMPARE = {"equal": 1, "less": 1, "less_equal": 1}
 
+_BITWISE = frozenset({"not", "and", "or", "xor", "shift_left", "shift_right"})
+_ARITHMETICAL = frozenset({"neg", "abs", "sign", *BINARY, *COMPARE} - _BITWISE - {"equal"})
+_EXACT = frozenset({"neg", "abs", "sign", "floor", "ceil", "round", "min", "max"})
+
+
+def _taken(name: str) -> ElementClass:
+    if name in _BITWISE:
+        return "integers or truth values"
+    if name in _ARITHMETICAL:
+        return "numbers"
+    return "floats" if name in UNARY else "any elements"
+
 
 def _define(name: str, rule: TypeRule, cost: int) -> None:
-    define(Primitive(name, "pointwise", rule, pointwise_axes, kernel=Inline(cost=cost, elementwise=True)))
+    kernel = Inline(cost=cost, elementwise=True, exact=name in _EXACT)
+    define(Primitive(name, "pointwise", rule, pointwise_axes, kernel=kernel, takes=_taken(name)))
 
 
 for _name, _cost in UNARY.items():
