@@ -98,6 +98,18 @@ FIRES = {
             lambda b, x: b.broadcast(x, (0, 1, 3), (2, 3, 1, 4)),
         ),
     ],
+    r.gather_transposed: [
+        Pair(
+            (f32(3, 99), i64(2, 1)),
+            lambda b, x, y: b.gather(b.transpose(x, (1, 0)), y, 0),
+            lambda b, x, y: b.transpose(b.gather(x, y, 1), (1, 2, 0)),
+        ),
+        Pair(
+            (f32(2, 80, N), i64()),
+            lambda b, x, y: b.gather(b.transpose(x, (2, 1, 0)), y, 1),
+            lambda b, x, y: b.transpose(b.gather(x, y, 1), (1, 0)),
+        ),
+    ],
     r.gather_grid: [
         Pair((boolean(N, M),), lambda b, x: b.gather_nd(x, _grid(b, N, M)), lambda b, x: x),
         Pair(
@@ -144,6 +156,10 @@ REFUSES = {
         Pair((f32(N, M),), lambda b, x: b.gather(b.reshape(x, (N * M,)), _flat(b, M, N), 0)),
         Pair((f32(N, M),), lambda b, x: b.gather(b.reshape(x, (N * M,)), b.add(_flat(b, N, M), 1), 0)),
         Pair((f32(N, M), i64(N, M)), lambda b, x, y: b.gather(b.reshape(x, (N * M,)), y, 0)),
+    ],
+    r.gather_transposed: [
+        Pair((f32(3, 99), i64(7)), lambda b, x, y: b.gather(b.transpose(x, (1, 0)), y, 0)),
+        Pair((f32(3, 99), i64(N)), lambda b, x, y: b.gather(b.transpose(x, (1, 0)), y, 0)),
     ],
     r.gather_grid: [
         Pair((f32(M, N),), lambda b, x: b.gather_nd(x, _grid(b, N, M))),

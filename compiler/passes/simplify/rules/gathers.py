@@ -3,7 +3,7 @@
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
@@ -133,6 +133,26 @@ def gather_flat_grid(op: Op, build: Builder) -> Value | None:
     kept = [x_axis for x_axis, size in enumerate(x.shape) if size != 1]
     dense = build.with_shape(x, [x.shape[x_axis] for x_axis in kept])
     return build.broadcast(dense, [targets[x_axis] for x_axis in kept], op.result.shape)
+
+
+ELEMENTS_OF_A_LINE = 16
+"""The f32 in a line of the cache: all that is read for one of them where they are picked across their order."""
+
+
+@rule("gather")
+def gather_transposed(op: Op, build: Builder) -> Value | None:
+    """gather(transpose(x), i) = transpose(gather(x, i)) where so few elements are picked that most of x is not read"""
+    data, indices = op.operands
+    turned = made_by(data, "transpose")
+    if turned is None or not at_least(product(data.shape), ELEMENTS_OF_A_LINE * product(op.result.shape)):
+        return None
+    permutation = turned.ints("permutation")
+    axis = permutation[op.int("axis")]
+    behind = indices.rank - 1
+    order: list[int] = []
+    for old in permutation:
+        order += range(axis, axis + indices.rank) if old == axis else [old + behind * (old > axis)]
+    return build.transpose(build.gather(turned.operands[0], indices, axis), order)
 
 
 @rule("gather_nd")
