@@ -128,23 +128,33 @@ class KernelFrame:
         """`body(*coordinates)` for the units of work of this call, which are a row-major box of `sizes`.
 
         Where only the call knows sizes the coordinates are counted, as to divide by these takes longer than to copy a
-        short row.
+        short row; along the last axis in a loop of its own, so that what the others say is found once.
         """
         f, sizes = self.f, tuple(sizes)
         if all(isinstance(size, int) for size in sizes[1:]):
             f.loop(self.begin, self.end, 1, lambda ordinal: body(*self.split(ordinal, sizes)), at_least_once=True)
             return
-        first, lengths = self.split(self.begin, sizes), [self.size(size) for size in sizes]
-        counted = [axis for axis, size in enumerate(sizes) if size != 1]
+        *outer, last = (axis for axis, size in enumerate(sizes) if size != 1)
+        length = self.size(sizes[last])
+        lengths = [self.size(sizes[axis]) for axis in outer]
 
-        def unit(ordinal: Reg, *counts: Reg) -> Sequence[Int]:
+        def line(ordinal: Reg, *counts: Reg) -> Sequence[Int]:
             coordinates: list[Int] = [0] * len(sizes)
-            for axis, count in zip(counted, counts, strict=True):
+            for axis, count in zip(outer, counts, strict=True):
                 coordinates[axis] = count
-            body(*coordinates)
-            return self._following(counts, [lengths[axis] for axis in counted])
 
-        f.loop(self.begin, self.end, 1, unit, [first[axis] for axis in counted], at_least_once=True)
+            def unit(position: Reg) -> None:
+                coordinates[last] = position
+                body(*coordinates)
+
+            before = f.mul(ordinal, length)
+            first, stop = f.smax(f.sub(self.begin, before), 0), f.smin(f.sub(self.end, before), length)
+            f.loop(first, stop, 1, unit, at_least_once=True)
+            return self._following(counts, lengths)
+
+        first = f.udiv(self.begin, length)
+        stop = f.add(f.udiv(f.sub(self.end, 1), length), 1)
+        f.loop(first, stop, 1, line, self.split(first, [sizes[axis] for axis in outer]), at_least_once=True)
 
     def _following(self, counts: Sequence[Int], lengths: Sequence[Int]) -> list[Int]:
         """The coordinates behind these: the last grows, and where one is at its end the one before it."""

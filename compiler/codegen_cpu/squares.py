@@ -15,6 +15,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import load_turned, t
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.elements import tile_rows
 from onnxc.compiler.codegen_cpu.shuffles import part_offsets, take_strided
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.module import Value
@@ -45,7 +46,8 @@ class TurnedTile:
         def square(column: Int, ahead: Int, mask: Reg | None) -> None:
             # Columns behind the last are read as it again: the tile has room for them.
             starts = [f.smin(f.add(column, lane), last) for lane in range(lanes)]
-            for lane, row in enumerate(self._turned(index, ahead, starts, mask)):
+            addresses = [self._source(index, ahead, start) for start in starts]
+            for lane, row in enumerate(self._turned(addresses, mask)):
                 f.store(row, self._address(f.sub(column, first), f.add(ahead, lane)))
 
         def whole(column: Int) -> None:
@@ -66,31 +68,35 @@ class TurnedTile:
         # The last square begins where it ends with the row, and writes some elements again.
         for first in (*range(0, columns - lanes, lanes), max(columns - lanes, 0)):
             starts = [f.add(index[-1], min(first + lane, columns - 1)) for lane in range(lanes)]
-            for lane, row in enumerate(self._turned(index, 0, starts, None)):
+            addresses = [self._source(index, 0, start) for start in starts]
+            for lane, row in enumerate(self._turned(addresses, None)):
                 address = f.gep(target, lane * columns + first, memory)
                 f.store(row, address) if mask is None else masked_store(f, row, address, mask)
 
-    def write_through(self, index: Sequence[Int], stop: Int, target: Callable[[Int, Int], Reg]) -> None:
+    def write_through(self, index: Sequence[Int], stop: Int, target: Callable[[Int], Reg], apart: Int) -> None:
         """Turns squares from an index on into as many rows as the tile has, whose columns end at `stop`.
 
-        target(row, column): where the element that is so many rows on is written. There are columns for a vector.
+        target(column): where the element of the first row is written; rows are `apart`. There are columns for a vector.
         """
         f, lanes = self.frame.f, self.frame.lanes
+        memory = memory_type(self.value.dtype)
 
         def columns(column: Int) -> None:
             # The last square ends with the row, and writes some elements again.
             first = f.smin(column, f.sub(stop, lanes))
+            row = target(first)
             for ahead in range(0, self.rows, lanes):
-                starts = [f.add(first, lane) for lane in range(lanes)]
-                for lane, row in enumerate(self._turned(index, ahead, starts, None)):
-                    f.store(row, target(ahead + lane, first))
+                source = self._source(index, ahead, first)
+                addresses = _in_steps(f, source, self.frame.size(self.view.strides[-1]), lanes, memory)
+                *rows, row = _in_steps(f, row, apart, lanes + 1, memory)
+                for turned, address in zip(self._turned(addresses, None), rows, strict=True):
+                    f.store(turned, address)
 
         f.loop(index[-1], stop, lanes, columns, at_least_once=True)
 
-    def _turned(self, index: Sequence[Int], ahead: Int, columns: Sequence[Int], mask: Reg | None) -> list[Reg]:
-        """The rows from those of the index and so many more on, as many as a vector has lanes, at those columns."""
+    def _turned(self, addresses: Sequence[Reg], mask: Reg | None) -> list[Reg]:
+        """The rows of as many columns as a vector has lanes, which begin at these addresses."""
         f, apart = self.frame.f, self.view.strides[self.crossed]
-        addresses = [self._source(index, ahead, column) for column in columns]
         if mask is None and apart == 1:
             return load_turned(f, addresses, memory_type(self.value.dtype))
         return turn_square(f, [self._load(address, mask) for address in addresses])
@@ -122,6 +128,14 @@ class TurnedTile:
     def read(self, e: Evaluator, row: Int, column: Index) -> Reg:
         """The value in a row of the tile, at a column from its first on."""
         return e.load(self.value, self.tile, Index(e.f.add(e.f.mul(row, self.side), column.base), column.step))
+
+
+def _in_steps(f: FunctionBuilder, first: Reg, apart: Int, count: int, memory: str) -> list[Reg]:
+    """So many addresses, each as many elements behind the one before: LLVM would multiply for each of them."""
+    addresses = [first]
+    while len(addresses) < count:
+        addresses.append(f.gep(addresses[-1], apart, memory))
+    return addresses
 
 
 def turned_tiles(frame: KernelFrame, crossed: int, side: int, leaves: Mapping[Value, View]) -> Sequence[TurnedTile]:

@@ -14,7 +14,7 @@ from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, assert_near, make, sample
 
-N, M = Size.symbol("N"), Size.symbol("M")
+N, K, M = Size.symbol("N"), Size.symbol("K"), Size.symbol("M")
 
 # What is built from x: T[N, M, 6].
 MOVEMENTS: dict[str, Callable[[Builder, Value], Value]] = {
@@ -215,6 +215,26 @@ def test_long_rows_are_copied(dtype: DType) -> None:
         x = signed_sample(dtype, 3, bytes_of_row // dtype.itemsize)
         for found, wanted in zip(native(x), native.interpreted(x), strict=True):
             assert found.tobytes() == wanted.tobytes(), (wanted.shape, bytes_of_row)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, BF16, I8, BOOL, C128], ids=str)
+def test_rows_whose_length_only_a_call_knows_end_with_a_vector(dtype: DType, target: Target) -> None:
+    """Fewer elements than a vector has, as many, some more; rows of several parts; with the work of several threads."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        part = ir.slice(x, (0, 1, 1), (N, K - 1, M - 1), (1, 1, 1))
+        return [ir.transpose(x, (1, 0, 2)), part, ir.concatenate([x, part_of_one(ir, x)], 2), ir.mul(part, part)]
+
+    def part_of_one(ir: Builder, x: Value) -> Value:
+        return ir.slice(x, (0, 0, 0), (N, K, 1), (1, 1, 1))
+
+    native = Native(make([f"{dtype}[N, K, M]"], build if dtype != BOOL else lambda ir, x: build(ir, x)[:3]), target)
+    for n, k, m in [*((3, 5, length) for length in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 60, 65)), (2, 3, 17000)]:
+        x = signed_sample(dtype, n, k, m)
+        for native.threads in (1, 3):
+            for found, wanted in zip(native(x), native.interpreted(x), strict=True):
+                assert found.tobytes() == wanted.tobytes(), (wanted.shape, native.threads)
 
 
 def test_indices_of_an_empty_axis_give_zeros_and_are_reported() -> None:

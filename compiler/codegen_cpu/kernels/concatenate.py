@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row, write_rows
+from onnxc.compiler.codegen_cpu.kernels.pointwise import write_moved_row, write_row, write_rows
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
@@ -134,15 +134,17 @@ def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg 
     def row(ordinal: Reg) -> None:
         middle = tuple(Index(coordinate) for coordinate in frame.split(ordinal, inner))
 
-        def vectors() -> None:
-            write_row(frame, 0, part.columns, lambda e, column: write(e, middle, column))
+        def vector(e: Evaluator, column: Index) -> None:
+            write(e, middle, column)
 
         if view is None or view.strides[-1] != 1:
-            vectors()
+            write_row(frame, 0, part.columns, vector)
             return
         e, start = frame.evaluator(), (*before, *middle, *after, Index())
         source = Span(e.pointers[view.base], e.strided(start, view.strides, view.offset).base)
         target = Span(frame.output, e.linear(start, strides, part.offset).base)
-        copy_row(f, operand.dtype, source, target, part.columns, vectors)
+        copy_row(
+            f, operand.dtype, source, target, part.columns, lambda: write_moved_row(frame, 0, part.columns, vector)
+        )
 
     f.loop(0, part.rows, 1, row)

@@ -119,7 +119,7 @@ def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int)
         target = Span(frame.output, e.strided(index, domain.output, domain.first).base)
 
         def vectors() -> None:
-            write_row(frame, start, stop, lambda e, i: _store(frame, e, domain, (*outer, i)))
+            write_moved_row(frame, start, stop, lambda e, i: _store(frame, e, domain, (*outer, i)))
 
         copy_row(frame.f, frame.root.dtype, source, target, frame.f.sub(stop, start), vectors)
 
@@ -310,14 +310,9 @@ class _Square:
 
     def _straight(self, outside: Mapping[int, Int], start: Int) -> None:
         """As many rows as a tile has, from registers to the result."""
-        f, index = self.frame.f, self._index(outside, start)
-
-        def target(ahead: Int, column: Int) -> Reg:
-            at = [*index[:-1], column]
-            at[self.crossed] = f.add(at[self.crossed], ahead)
-            return self._target(at)
-
-        self.tiles[0].write_through(index, self.stop, target)
+        index = self._index(outside, start)
+        apart = self.frame.size(self.domain.output[self.crossed])
+        self.tiles[0].write_through(index, self.stop, lambda column: self._target([*index[:-1], column]), apart)
 
     def _target(self, index: Sequence[Int]) -> Reg:
         """Where the result has the element at an index."""
@@ -379,18 +374,20 @@ def write_rows(
 def write_parts(
     frame: KernelFrame, shape: Sequence[Dim], row_block: int, write: Callable[[Sequence[Index], Int, Int], None]
 ) -> tuple[Dim, Dim]:
-    """write(outer, start, stop) for parts of the rows of a box, a unit of work each, and the coordinates before."""
+    """write(outer, start, stop) for parts of the rows of a box, a unit of work each, and the coordinates before.
+
+    The first part of each row comes before the second of any: mostly there is one, and rows are the loop inside.
+    """
     f = frame.f
     rows, length = tuple(shape[:-1]), shape[-1] if shape else 1
     blocks = floordiv(length + row_block - 1, row_block)
 
-    def unit(*position: Int) -> None:
-        *row, block = position
+    def unit(block: Int, *row: Int) -> None:
         start = f.mul(block, row_block)
         stop = frame.size(length) if blocks == 1 else f.smin(f.add(start, row_block), frame.size(length))
         write(tuple(map(Index, row)), start, stop)
 
-    frame.each_unit((*rows, blocks), unit)
+    frame.each_unit((blocks, *rows), unit)
     return product(rows) * blocks, frame.grain(minimum(length, row_block))
 
 
@@ -411,3 +408,24 @@ def write_row(frame: KernelFrame, start: Int, stop: Int, write: Callable[[Evalua
         write(frame.evaluator(mask=f.tail_mask(lanes, rest)), Index(whole, 1))
 
     f.if_(f.icmp("sgt", rest, 0), tail)
+
+
+def write_moved_row(frame: KernelFrame, start: Int, stop: Int, write: Callable[[Evaluator, Index], None]) -> None:
+    """As `write_row` for elements that are only moved: of a row of unknown length the last vector writes some again.
+
+    Slices of 8 f32 take 0.8 of the time that they take with a masked vector behind the others, of 33 0.75, of 60 0.8.
+    """
+    f, lanes, count = frame.f, frame.lanes, frame.f.sub(stop, start)
+    if isinstance(count, int):
+        write_row(frame, start, stop, write)
+        return
+
+    def whole() -> None:
+        last = f.sub(stop, lanes)
+        f.loop(start, last, lanes, lambda column: write(frame.evaluator(), Index(column, 1)))
+        write(frame.evaluator(), Index(last, 1))
+
+    def few() -> None:
+        write(frame.evaluator(mask=f.tail_mask(lanes, count)), Index(start, 1))
+
+    f.if_(f.icmp("sge", count, lanes), whole, few)
