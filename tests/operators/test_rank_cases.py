@@ -252,6 +252,84 @@ def test_ranks_that_another_operand_tells_are_no_cases(node: str, monkeypatch: p
     assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * operands
 
 
+# Slices at given indices, where only data tells several ranks.
+
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+INDEXED = {
+    0: "g (float[] x, int64[] i) => (float[] y) { y = GatherND (x, i) }",
+    1: "g (float[] x, int64[] i) => (float[] y) { y = GatherND <batch_dims = 1> (x, i) }",
+}
+SCATTERED = 'g (float[] x, int64[] i, float[] u) => (float[] y) {{ y = ScatterND <reduction = "{kind}"> (x, i, u) }}'
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("x", "batch", "index", "expected"),
+    [
+        (CUBE, 0, [[0, 1], [-1, -3]], CUBE[[0, 1], [1, 0]]),
+        (CUBE, 0, [1, 2, 3], CUBE[1, 2, 3]),
+        (CUBE, 1, [[[0]], [[-1]]], CUBE[[0, 1], [0, 2]][:, None]),
+        (CUBE[0, 0], 0, [[[3]]], CUBE[:1, :1, 3]),
+        (CUBE[:, :, :0], 0, [[9]], CUBE[:1, :, :0]),
+    ],
+)
+def test_slices_at_indices_of_any_rank(
+    x: np.ndarray, batch: int, index: list[object], expected: np.ndarray, target: str
+) -> None:
+    given = {"x": x, "i": np.array(index, np.int64)}
+    assert_same(*run_text(INDEXED[batch], given, target), np.asarray(expected))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["none", "add", "max"])
+@pytest.mark.parametrize(
+    ("x", "index", "updates"),
+    [
+        (CUBE, [[0], [-1]], -CUBE),
+        (CUBE, [[[0, 1]], [[1, 2]]], np.ones((2, 1, 4), np.float32)),
+        (CUBE[0, 0], [2], np.float32(7)),
+        (CUBE, np.zeros((1, 0)), CUBE[None] * 2),
+        (CUBE, np.zeros((0, 2)), CUBE[:0, 0]),
+    ],
+)
+def test_slices_are_replaced_at_indices_of_any_rank(
+    x: np.ndarray, index: object, updates: np.ndarray, kind: str, target: str
+) -> None:
+    given = {"x": x, "i": np.array(index, np.int64), "u": np.asarray(updates)}
+    ranked = SCATTERED.format(kind=kind)
+    for name, array in given.items():
+        ranked = ranked.replace(f"[] {name}", f"{list(array.shape)} {name}")
+    assert_same(*run_text(SCATTERED.format(kind=kind), given, target), *run_text(ranked, given))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("text", "index", "code"),
+    [
+        (INDEXED[0], [[2, 0]], "index-out-of-range"),
+        (INDEXED[0], [[0, -4]], "index-out-of-range"),
+        (INDEXED[0], [0, 0, 0, 0], "illegal-data"),
+        (INDEXED[0], 0, "illegal-data"),
+        (INDEXED[0], np.zeros((2, 0)), "illegal-data"),
+        (INDEXED[1], [[0]], "illegal-data"),
+        (SCATTERED.format(kind="none"), [[5]], "index-out-of-range"),
+        (SCATTERED.format(kind="add"), [[0, 0]], "illegal-data"),
+    ],
+)
+def test_indices_of_any_rank_that_do_not_fit_are_an_error_of_the_call(
+    text: str, index: object, code: str, target: str
+) -> None:
+    given = {"x": CUBE, "i": np.array(index, np.int64)} | ({"u": CUBE[:1]} if " u)" in text else {})
+    with pytest.raises(InputError) as caught:
+        run_text(text, given, target)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("text", [*INDEXED.values(), SCATTERED.format(kind="mul")])
+def test_indices_of_any_rank_are_no_cases(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert count_of_lowered_nodes(text, monkeypatch) == 1
+
+
 # Sizes that only data tells, which decide on a rank.
 
 
@@ -321,6 +399,31 @@ def test_axes_of_any_number_of_any_rank(
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "wanted", "result"),
+    [
+        ((2, 1), [3], (2, 3)),
+        ((3,), [2, 1, 3], (2, 1, 3)),
+        ((), [], ()),
+        ((1, 2), [0, 1], (0, 2)),
+        ((2,), [3], None),
+        ((2,), [-1], None),
+    ],
+)
+def test_any_rank_is_expanded_to_any_rank(
+    shape: tuple[int, ...], wanted: list[int], result: tuple[int, ...] | None, target: str
+) -> None:
+    given = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape), "s": np.array(wanted, np.int64)}
+    if result is not None:
+        expected = np.broadcast_to(given["x"], result).copy()
+        assert_same(*run_text("g (float[] x, int64[] s) => (float[] y) { y = Expand (x, s) }", given, target), expected)
+        return
+    with pytest.raises(InputError, match="cannot be expanded") as caught:
+        run_text("g (float[] x, int64[] s) => (float[] y) { y = Expand (x, s) }", given, target)
+    assert caught.value.code == "illegal-data"
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_shape_that_is_no_vector_is_an_error_of_the_call(target: str) -> None:
     for shape in (np.array(6), np.array([[6]])):
         with pytest.raises(InputError, match="is not a vector"):
@@ -348,7 +451,13 @@ def test_one_element_comes_in_any_rank(target: str, shape: tuple[int, ...]) -> N
     assert caught.value.code == "declared-shape"
 
 
-MOVED = ("y = Reshape (x, v)", "y = Unsqueeze (x, v)", "y = Slice (x, v, v)", "y = Slice (x, v, v, v, v)")
+MOVED = (
+    "y = Reshape (x, v)",
+    "y = Expand (x, v)",
+    "y = Unsqueeze (x, v)",
+    "y = Slice (x, v, v)",
+    "y = Slice (x, v, v, v, v)",
+)
 
 
 @pytest.mark.parametrize("node", MOVED)

@@ -81,6 +81,17 @@ def _not_reshaped(x: np.ndarray, shape: list[int]) -> InputError:
     return InputError(f"a value of shape {list(x.shape)} cannot be reshaped to {shape}", code="illegal-data")
 
 
+@function("expand_any_rank")
+def expand_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...], shape: i64[n]  ->  T[...] at the shape that x and `shape` are broadcast to"""
+    x, shape = as_array(operands[0]), _elements(operands[1], "shape", (1,))
+    try:
+        return (np.array(np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))),)
+    except ValueError as problem:
+        message = f"a value of shape {list(x.shape)} cannot be expanded to {shape}"
+        raise InputError(message, code="illegal-data") from problem
+
+
 @function("squeeze_any_rank")
 def squeeze_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...], axes: i64[n]  ->  T[...] without `axes`, whose sizes must be 1"""

@@ -1,6 +1,7 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.host_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_scalar,
     as_vector,
@@ -20,6 +21,9 @@ def expand(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Expand.html
     """
+    unranked = moved_without_rank("expand_any_rank", node, "input", "shape", ir)
+    if unranked is not None:
+        return unranked
     x = node.input("input")
     shape = read_lengths(vector_input("shape", node, ir), "shape", node, ir)
     return ir.broadcast_to(x, ir.broadcast_shape(x.shape, shape, code="expand-incompatible"))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.host_without_rank import indexed_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least
@@ -68,11 +69,13 @@ def expect_within(data: Value, indices: Value, axis: int, node: Node, ir: Builde
 def gather_nd(node: Node, ir: Builder) -> Value:
     """data: T[b..., d...], indices: i64[b..., i..., k]  ->  T[b..., i..., d after the first k], `batch_dims` axes b
 
-
     Source: https://onnx.ai/onnx/operators/onnx__GatherND.html
     """
-    data, indices = node.inputs("data", "indices")
     batch = node.int("batch_dims", 0)
+    unranked = indexed_without_rank("gather_nd_any_rank", node, ir, batch_dims=batch) if batch >= 0 else None
+    if unranked is not None:
+        return unranked
+    data, indices = node.inputs("data", "indices")
     expect_indexed(data, indices, node)
     if not 0 <= batch < min(data.rank, indices.rank):
         message = f"batch_dims is {batch}, the ranks are {data.rank} and {indices.rank}"

@@ -4,6 +4,7 @@ Where an element is named twice, updates apply in row-major order: the last one 
 """
 
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.host_without_rank import indexed_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers, of_shape
 from onnxc.compiler.frontend.operators.tensor.gather import (
     expect_coordinates_in_range,
@@ -49,6 +50,9 @@ def scatter_nd(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__ScatterND.html
     """
+    unranked = indexed_without_rank("scatter_nd_any_rank", node, ir, kind=_kind(node))
+    if unranked is not None:
+        return unranked
     data, indices, updates = node.inputs("data", "indices", "updates")
     expect_indexed(data, indices, node)
     if not isinstance(indices.shape[-1], int):

@@ -1,4 +1,4 @@
-"""Elements in the same order under another shape, where only data tells the rank before and the rank after."""
+"""Results of no rank, each of one host function, where cases of several ranks would be too many to tell apart."""
 
 from onnxc.compiler.frontend.joining.squeezed_ones import may_have_any_rank
 from onnxc.compiler.frontend.operator import Node
@@ -10,7 +10,7 @@ from onnxc.compiler.ir.types import TensorType
 def moved_without_rank(
     function: str, node: Node, data: str, vector: str, ir: Builder, **attributes: bool
 ) -> Value | None:
-    """The result, of no rank, of a host function of the inputs `data` and `vector`; None where one rank is known.
+    """Elements in the same order under another shape, of the inputs `data` and `vector`; None where one rank is known.
 
     Otherwise there would be a case for each rank with each length, 63 in all.
     """
@@ -18,6 +18,18 @@ def moved_without_rank(
     if x is None or given is None or not may_have_any_rank(x) or not _may_have_any_length(given):
         return None
     return ir.host(function, (x, given), (TensorType(x.tensor.dtype, None),), attributes)[0]
+
+
+def indexed_without_rank(function: str, node: Node, ir: Builder, **attributes: int | str) -> Value | None:
+    """The result, of no rank, of a host function of all operands, the first of which is data.
+
+    None where the rank of one operand at most is open. Otherwise there would be a case for each rank of each operand,
+    and in these one for each number of coordinates.
+    """
+    operands = [value for value in node.operands if value is not None]
+    if sum(map(may_have_any_rank, operands)) < 2:
+        return None
+    return ir.host(function, operands, (TensorType(operands[0].tensor.dtype, None),), attributes)[0]
 
 
 def _tensor(name: str, node: Node) -> Value | None:
