@@ -130,3 +130,11 @@ def test_padding_that_only_data_tells_of_one_axis_leaves_the_sizes_of_the_others
     assert "max" not in str(length)
     x = np.arange(20, dtype=np.float32).reshape(2, 2, 5)
     assert_same(compiled(x), padded(x, (0, 0, 0, 0, 0, 3), "reflect"))
+
+
+def test_six_axes_are_padded_by_what_only_data_tells() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (float[A, B, C, D, E, F] x, int64[12] p) => (float[G, H, I, J, K, L] y) { y = Pad (x, p) }"""
+    x, pads = np.ones((1, 2, 1, 2, 1, 2), np.float32), np.arange(-1, 11)
+    y = onnxc.compile(model_from_text(text)).run({"x": x, "p": pads})["y"]
+    assert_same(y, np.pad(x[1:], [*zip([0, *pads[1:6]], pads[6:], strict=True)]))

@@ -7,6 +7,7 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_scalar,
     as_vector,
     known_integers,
+    of_shape,
     read_lengths,
     spread_over_axes,
     vector_input,
@@ -15,11 +16,12 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
 )
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
-from onnxc.compiler.ir.dims import Dim, at_least
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 
+AXES_SINCE = 18
 WRAP_SINCE = 19
 
 
@@ -44,12 +46,7 @@ def pad_by_inputs(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__Pad.html
     """
     data, fill = node.input("data"), _fill(node.input("data"), node, ir)
-    axes = _axes(data.rank, node, ir)
-    pads = vector_input("pads", node, ir, 2 * vector_length(axes), "pads-length")
-    known_axes = known_integers(axes, ir)
-    if known_axes is None:
-        pads = _for_all_axes(pads, axes, data.rank, ir)
-        known_axes = tuple(range(data.rank))
+    known_axes, pads = _pads(data.rank, node, ir)
     known = ir.known(pads)
     if known is not None:
         return _pad_known(data, known_axes, known, fill, node, ir)
@@ -70,13 +67,28 @@ def _fill(data: Value, node: Node, ir: Builder) -> Value:
     return zero(data.dtype, ir)
 
 
-def _axes(rank: int, node: Node, ir: Builder) -> Value:
-    axes = node.optional("axes") if node.since >= 18 else None
-    return ir.sizes(tuple(range(rank))) if axes is None else as_vector(axes, "axes", node, ir)
+def _pads(rank: int, node: Node, ir: Builder) -> tuple[tuple[int, ...], Value]:
+    """Axes, and their padding as i64[2 * n]; all of them where only data tells which are padded."""
+    axes = node.optional("axes") if node.since >= AXES_SINCE else None
+    every = tuple(range(rank))
+    if axes is not None and axes.rank == 1 and not isinstance(axes.shape[0], int):
+        return every, _pads_of_open_count(rank, axes, node, ir)
+    axes = ir.sizes(every) if axes is None else as_vector(axes, "axes", node, ir)
+    pads = vector_input("pads", node, ir, 2 * vector_length(axes), "pads-length")
+    known = known_integers(axes, ir)
+    return (every, _for_all_axes(pads, axes, rank, ir)) if known is None else (known, pads)
+
+
+def _pads_of_open_count(rank: int, axes: Value, node: Node, ir: Builder) -> Value:
+    """Where only data tells how many axes are padded: the padding of every axis, of those that are not named 0."""
+    count, pads = axes.shape[0], node.input("pads")
+    pads = of_shape(pads, (2 * count,), "pads", node, ir, "pads-length")
+    ir.guard(rank, count, "at_least", f"axes of Pad has more entries than data has axes, {rank}")
+    return _for_all_axes(ir.cast(pads, I64), ir.cast(axes, I64), rank, ir)
 
 
 def _halves(pads: Value, ir: Builder) -> tuple[Value, Value]:
-    count = vector_length(pads) // 2
+    count = floordiv(pads.shape[0], 2)
     return ir.slice(pads, (0,), (count,)), ir.slice(pads, (count,), (count,))
 
 
@@ -125,7 +137,7 @@ def _crop(data: Value, low: Sequence[Dim], high: Sequence[Dim], node: Node, ir: 
             node.fail("pads-beyond-size", message, rule="ONNX Pad, pads")
         if not at_least(size, 0):
             ir.guard(size, 0, "at_least", message)
-    return ir.slice(data, low, shape)
+    return ir.slice(data, low, ir.short(shape, "cropped"))
 
 
 # Padding from the tensor itself: which element stands at a position that may be below 0 or above the last.
