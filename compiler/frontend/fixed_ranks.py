@@ -17,6 +17,7 @@ Rank = int | tuple[str, int] | str
 _LIMITS = ("max_output_boxes_per_class", "iou_threshold", "score_threshold")
 _MEL = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
 _SCALARS = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
+_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _RECURRENT = {"X": 3, "W": 3, "R": 3, "B": 2, "sequence_lens": 1, "initial_h": 3}
 
 RANKS: Mapping[str, Mapping[str, Rank]] = {
@@ -55,10 +56,11 @@ RANKS: Mapping[str, Mapping[str, Rank]] = {
     "NegativeLogLikelihoodLoss": {"target": ("input", -1), "weight": 1},
     "NonMaxSuppression": dict.fromkeys(_LIMITS, ELEMENT) | {"boxes": 3, "scores": 3},
     "OneHot": {"values": 1, "depth": ELEMENT},
-    "Pad": {"pads": 1, "axes": 1},
+    "Pad": {"pads": 1, "constant_value": ELEMENT, "axes": 1},
     "QLinearConv": dict.fromkeys(_SCALARS, ELEMENT) | {"w": ("x", 0), "w_zero_point": ("w_scale", 0), "B": 1},
     "QuantizeLinear": {"y_zero_point": ("y_scale", 0)},
     "Range": {"start": ELEMENT, "limit": ELEMENT, "delta": ELEMENT},
+    **{f"Reduce{kind}": {"axes": 1} for kind in _REDUCED},
     "Reshape": {"shape": 1},
     "Resize": {"roi": 1, "scales": 1, "sizes": 1},
     "ReverseSequence": {"sequence_lens": 1},

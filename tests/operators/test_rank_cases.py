@@ -30,6 +30,7 @@ SQUEEZED = """g (float[N, M] x) => ({output} y) {{
     {rest}
 }}"""
 COLUMN, MATRIX = np.ones((3, 1), np.float32), np.full((3, 2), 2, np.float32)
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def op_names(text: str) -> set[str]:
@@ -252,9 +253,111 @@ def test_ranks_that_another_operand_tells_are_no_cases(node: str, monkeypatch: p
     assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * operands
 
 
+# Products of matrices of which only data tells the ranks.
+
+MATRIX_SHAPES = [
+    ((3,), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3,)),
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((3,), (5, 3, 4)),
+    ((5, 2, 3), (3,)),
+    ((5, 1, 2, 3), (6, 3, 4)),
+    ((1, 0, 3), (3, 1)),
+    ((2, 0), (0, 4)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("left", "right"), MATRIX_SHAPES)
+def test_products_of_matrices_of_any_ranks(left: tuple[int, ...], right: tuple[int, ...], target: str) -> None:
+    a = np.arange(np.prod(left), dtype=np.float32).reshape(left)
+    b = np.arange(np.prod(right), dtype=np.float32).reshape(right) - 5
+    text = "g (float[] a, float[] b) => (float[] y) { y = MatMul (a, b) }"
+    assert_same(*run_text(text, {"a": a, "b": b}, target), np.asarray(a @ b))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shapes", [((), (3,)), ((3,), ()), ((2, 3), (4, 3))])
+def test_matrices_of_any_ranks_that_do_not_fit_are_an_error_of_the_call(
+    shapes: tuple[tuple[int, ...], ...], target: str
+) -> None:
+    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    with pytest.raises(InputError):
+        run_text("g (float[] a, float[] b) => (float[] y) { y = MatMul (a, b) }", {"a": a, "b": b}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("b_type", "left", "right", "rows", "columns"),
+    [
+        ("uint8[]", (2, 3), (3, 4), (), ()),
+        ("uint8[]", (2, 3), (3, 4), (2,), (4,)),
+        ("uint8[K, N]", (2, 3), (3, 4), (2,), (4,)),
+        ("uint8[3, 4]", (2, 3), (3, 4), (1,), (1,)),
+        ("uint8[]", (5, 2, 3), (3, 4), (), (4,)),
+        ("uint8[3, 4]", (5, 2, 3), (3, 4), (1,), (4,)),
+        ("uint8[]", (5, 2, 3), (5, 3, 4), (5, 2, 1), (5, 1, 4)),
+        ("uint8[3, 4]", (3,), (3, 4), (), (4,)),
+        ("uint8[]", (2, 3), (3,), (2,), ()),
+        ("uint8[3]", (2, 3), (3,), (2,), ()),
+    ],
+)
+def test_zero_points_of_matrices_of_any_ranks(
+    b_type: str,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+    target: str,
+) -> None:
+    shapes = {"a": left, "b": right, "s": rows, "t": columns}
+    given = {name: np.arange(np.prod(shape), dtype=np.uint8).reshape(shape) for name, shape in shapes.items()}
+    a, b, s, t = (array.astype(np.int32) for array in given.values())
+    shift = s[:, None] if s.ndim == 1 else s
+    text = f"g (uint8[] a, {b_type} b, uint8[] s, uint8[] t) => (int32[] y) {{ y = MatMulInteger (a, b, s, t) }}"
+    expected = (a - shift) @ (b - t)
+    assert_same(*run_text(text, given, target), expected.reshape(*left[:-1], *right[-1:] * (len(right) > 1)))
+
+
+PRODUCTS = {
+    "MatMul (a, b)": "float[] a, float[] b",
+    "MatMulInteger (a, b, s, t)": "uint8[] a, uint8[] b, uint8[] s, uint8[] t",
+    "QLinearMatMul (a, p, s, b, q, t, r, u)": (
+        "uint8[] a, float[] p, uint8[] s, uint8[] b, float[] q, uint8[] t, float[] r, uint8[] u"
+    ),
+}
+
+
+@pytest.mark.parametrize("node", PRODUCTS)
+def test_matrices_of_any_ranks_are_no_cases(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert count_of_lowered_nodes(f"g ({PRODUCTS[node]}) => (y) {{ y = {node} }}", monkeypatch) == 1
+
+
+# Scales that are broadcast to what they scale.
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("scale", [(), (4,), (3, 4), (1, 3, 1), (2, 3, 4)])
+@pytest.mark.parametrize("node", ["LayerNormalization <axis = 1> (x, s, s)", "RMSNormalization <axis = -1> (x, s)"])
+def test_scales_of_any_rank(node: str, scale: tuple[int, ...], target: str) -> None:
+    given = {"x": CUBE, "s": np.arange(np.prod(scale), dtype=np.float32).reshape(scale)}
+    header = '<ir_version: 10, opset_import: ["" : 23]>\n'
+    text = f"{header}g (float[] x, float[] s) => (float[] y) {{ y = {node} }}"
+    ranked = text.replace("float[] x", "float[2, 3, 4] x").replace("float[] s", f"float{list(scale) or ''} s")
+    (y,), (expected,) = run_text(text, given, target), run_text(ranked, given, target)
+    assert_close(y, expected)
+
+
+@pytest.mark.parametrize("node", ["LayerNormalization <axis = 0> (x, s, b)", "LayerNormalization (x, s, b)"])
+def test_scales_of_any_rank_are_no_cases(node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"g (float[] x, float[] s, float[] b) => (y) {{ y = {node} }}"
+    assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7
+
+
 # Slices at given indices, where only data tells several ranks.
 
-CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 INDEXED = {
     0: "g (float[] x, int64[] i) => (float[] y) { y = GatherND (x, i) }",
     1: "g (float[] x, int64[] i) => (float[] y) { y = GatherND <batch_dims = 1> (x, i) }",
@@ -572,6 +675,62 @@ def test_axes_of_any_number_are_reduced(target: str, axes: list[int]) -> None:
     text = "g (uint8[2, 3, 4] x, int64[L] axes) => (uint8[] y) { y = ReduceMax<keepdims = 0>(x, axes) }"
     x = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     assert_same(*run_text(text, {"x": x, "axes": np.array(axes)}, target), np.asarray(x.max(tuple(axes))))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("noop", [0, 1])
+@pytest.mark.parametrize("axes", [[], [0], [-1], [-3, 2], [1, 0, 2]])
+def test_axes_of_any_number_of_any_rank_are_reduced(axes: list[int], noop: int, keep: int, target: str) -> None:
+    text = f"""g (float[] x, int64[] axes) => (float[] y) {{
+        y = ReduceMean<keepdims = {keep}, noop_with_empty_axes = {noop}>(x, axes)
+    }}"""
+    folded = tuple(axes) or (() if noop else None)
+    expected = np.asarray(CUBE.mean(folded, keepdims=bool(keep), dtype=np.float32))
+    assert_close(*run_text(text, {"x": CUBE, "axes": np.array(axes, np.int64)}, target), expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axes", [[3], [-4], [0, -3], [[0]]])
+def test_axes_that_there_are_not_of_any_rank_are_an_error_of_the_call(axes: list[object], target: str) -> None:
+    text = "g (float[] x, int64[] axes) => (float[] y) { y = ReduceSum<keepdims = 0>(x, axes) }"
+    with pytest.raises(InputError):
+        run_text(text, {"x": CUBE, "axes": np.array(axes, np.int64)}, target)
+
+
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMean", "ReduceLogSumExp"])
+def test_axes_of_any_number_of_any_rank_are_no_cases(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"g (float[] x, int64[] axes) => (float[] y) {{ y = {operator}<keepdims = 0>(x, axes) }}"
+    assert count_of_lowered_nodes(text, monkeypatch) <= 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("axes", "pads", "widths"),
+    [
+        ([], [], [(0, 0)] * 3),
+        ([1], [2, 3], [(0, 0), (2, 3), (0, 0)]),
+        ([-1, 0], [1, 0, 2, 4], [(0, 4), (0, 0), (1, 2)]),
+        ([0, 1, 2], [0, 1, 2, 3, 4, 5], [(0, 3), (1, 4), (2, 5)]),
+    ],
+)
+@pytest.mark.parametrize(
+    "types",
+    ["float[] x, int64[] pads, float[] v, int64[] axes", "float[2, 3, 4] x, int64[P] pads, float v, int64[A] axes"],
+)
+def test_any_number_of_axes_is_padded(
+    axes: list[int], pads: list[int], widths: list[tuple[int, int]], types: str, target: str
+) -> None:
+    text = f"g ({types}) => (float[] y) {{ y = Pad (x, pads, v, axes) }}"
+    given = {"x": CUBE, "pads": np.array(pads, np.int64), "axes": np.array(axes, np.int64), "v": np.float32(7)}
+    assert_same(*run_text(text, given, target), np.pad(CUBE, widths, constant_values=7))
+    with pytest.raises(InputError):
+        run_text(text, {**given, "pads": np.zeros(2 * len(axes) + 1, np.int64)}, target)
+
+
+def test_any_number_of_padded_axes_is_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "g (float[] x, int64[] pads, float[] v, int64[] axes) => (float[] y) { y = Pad (x, pads, v, axes) }"
+    assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * 4
 
 
 @pytest.mark.parametrize("target", TARGETS)

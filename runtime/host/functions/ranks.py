@@ -36,11 +36,21 @@ def only_element(operands: Values, attributes: Attributes) -> tuple[HostValue, .
 @function("with_leading_ones")
 def with_leading_ones(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...] of at most `rank` axes  ->  T[1, ..., 1, ...] of `rank` axes"""
-    x, rank = as_array(operands[0]), integer(attributes, "rank")
+    return (_leading_ones(as_array(operands[0]), integer(attributes, "rank")),)
+
+
+@function("as_columns")
+def as_columns(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...] of at most `rank` axes  ->  T[1, ..., 1, ...] of `rank` axes; a vector is one column"""
+    x = as_array(operands[0])
+    return (_leading_ones(x[:, np.newaxis] if x.ndim == 1 else x, integer(attributes, "rank")),)
+
+
+def _leading_ones(x: np.ndarray, rank: int) -> np.ndarray:
     if x.ndim > rank:
         message = f"a value has the shape {list(x.shape)}, where at most {rank} axes are told apart"
         raise InputError(message, code="declared-shape")
-    return (x.reshape((1,) * (rank - x.ndim) + x.shape),)
+    return x.reshape((1,) * (rank - x.ndim) + x.shape)
 
 
 @function("without_leading_ones")
@@ -48,6 +58,18 @@ def without_leading_ones(operands: Values, attributes: Attributes) -> tuple[Host
     """x: T[1, ..., 1, ...], rank: i64[]  ->  T[...] of `rank` axes, the last ones"""
     x, rank = as_array(operands[0]), as_array(operands[1]).item()
     return (x.reshape(x.shape[x.ndim - rank :]),)
+
+
+@function("without_promoted_axes")
+def without_promoted_axes(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """product: T[1, ..., 1, ..., M, N], ranks of both matrices: i64[]  ->  T[...], without M or N of a vector"""
+    product, *given = map(as_array, operands)
+    left, right = (rank.item() for rank in given)
+    if 0 in (left, right):
+        raise InputError("an operand of a product of matrices has rank 0", code="illegal-data")
+    batch = product.shape[product.ndim - max(left, right, 2) : -2]
+    rows, columns = product.shape[-2:]
+    return (product.reshape(batch + (rows,) * (left > 1) + (columns,) * (right > 1)),)
 
 
 @function("reshape_any_rank")
@@ -95,6 +117,15 @@ def expand_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue
 @function("squeeze_any_rank")
 def squeeze_any_rank(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...], axes: i64[n]  ->  T[...] without `axes`, whose sizes must be 1"""
+    return (_moved(np.squeeze, operands),)
+
+
+@function("without_folded_axes")
+def without_folded_axes(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: T[...], axes: i64[n]  ->  T[...] without `axes`, which are folded; of no axes, without all if `none_is_all`"""
+    x, axes = map(as_array, operands)
+    if not axes.size and flag(attributes, "none_is_all", default=True):
+        return (x.reshape(()),)
     return (_moved(np.squeeze, operands),)
 
 

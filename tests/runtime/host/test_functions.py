@@ -75,9 +75,9 @@ ON_HOST = {
     "sparse tensors": {"sparse_from_dense"},
     "images, which a library decodes": {"decode_image"},
     "ranks that only data decides": {
-        "expand_any_rank", "expect_shape", "gather_nd_any_rank", "only_element", "rank_of", "reshape_any_rank",
-        "scatter_nd_any_rank", "squeeze_any_rank", "squeeze_ones", "unsqueeze_any_rank", "with_leading_ones",
-        "without_leading_ones",
+        "as_columns", "expand_any_rank", "expect_shape", "gather_nd_any_rank", "only_element", "rank_of",
+        "reshape_any_rank", "scatter_nd_any_rank", "squeeze_any_rank", "squeeze_ones", "unsqueeze_any_rank",
+        "with_leading_ones", "without_folded_axes", "without_leading_ones", "without_promoted_axes",
     },
     "code of the caller": {"custom_operator"},
 }  # fmt: skip

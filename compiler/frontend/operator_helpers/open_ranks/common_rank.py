@@ -35,10 +35,9 @@ def at_common_rank(lowering: ElementLowering) -> ElementLowering:
         is_alone = len(loose) < 2 and not any(map(_spread, loose))
         if is_alone or (len(operands) > 1 and node.since < NUMPY_SINCE):
             return lowering(node, ir)
-        ranked = {value: _with_leading_ones(value, ir) for value in loose}
+        ranked = {value: with_leading_ones(value, ir) for value in loose}
         result = lowering(replace(node, operands=tuple(ranked.get(value, value) for value in operands)), ir)
-        rank = reduce(ir.max, [_rank(value, ir) for value in operands])
-        return ir.host(_WITHOUT, (result, rank), (TensorType(result.dtype, None),), {})[0]
+        return without_leading_ones(result, reduce(ir.max, [rank_of(value, ir) for value in operands]), ir)
 
     return lower
 
@@ -51,19 +50,39 @@ def _spread(value: Value) -> tuple[Value, Value] | None:
     return x, rank
 
 
-def _with_leading_ones(value: Value, ir: Builder) -> Value:
+def broadcast_input(name: str, onto: Value, node: Node, ir: Builder) -> Value:
+    """The required input `name`, which is broadcast to `onto`: where only data tells its rank, at that of `onto`."""
+    value = optional_broadcast_input(name, onto, node, ir)
+    return node.input(name) if value is None else value
+
+
+def optional_broadcast_input(name: str, onto: Value, node: Node, ir: Builder) -> Value | None:
+    """As `broadcast_input`; None where the input is absent."""
+    value = node.host_input(name)
+    if value is None or not may_have_any_rank(value):
+        return node.optional(name)
+    return with_leading_ones(value, ir, onto.rank)
+
+
+def with_leading_ones(value: Value, ir: Builder, rank: int = MOST_AXES) -> Value:
+    """A tensor of any rank, up to `rank`, with that many axes."""
     spread = _spread(value)
-    if spread is not None:
+    if spread is not None and spread[0].rank == rank:
         return spread[0]
-    sizes = tuple(ir.fresh_symbol("axis") for _ in range(MOST_AXES))
-    return ir.host("with_leading_ones", (value,), (TensorType(value.tensor.dtype, sizes),), {"rank": MOST_AXES})[0]
+    sizes = tuple(ir.fresh_symbol("axis") for _ in range(rank))
+    return ir.host("with_leading_ones", (value,), (TensorType(value.tensor.dtype, sizes),), {"rank": rank})[0]
 
 
-def _rank(value: Value, ir: Builder) -> Value:
+def without_leading_ones(value: Value, rank: Value, ir: Builder) -> Value:
+    """The tensor, of no rank, of the last axes; rank: i64[], how many."""
+    return ir.host(_WITHOUT, (value, rank), (TensorType(value.dtype, None),), {})[0]
+
+
+def rank_of(value: Value, ir: Builder) -> Value:
     """i64[]: the number of axes."""
     spread = _spread(value)
     if spread is not None:
         return spread[1]
-    if not may_have_any_rank(value):
+    if value.tensor.shape is not None:
         return ir.size(value.rank)
     return ir.host("rank_of", (value,), (TensorType(I64, ()),), {})[0]

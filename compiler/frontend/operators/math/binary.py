@@ -14,7 +14,7 @@ from onnxc.compiler.frontend.operator_helpers.broadcasting import (
     broadcast_onto,
     expect_spreads,
 )
-from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least, mod

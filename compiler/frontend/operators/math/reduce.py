@@ -14,8 +14,14 @@ Source: https://onnx.ai/onnx/operators/
 
 from collections.abc import Callable, Sequence
 
+from onnxc.compiler.frontend.joining.squeezed_ones import may_have_any_rank
 from onnxc.compiler.frontend.operator import Lowering, Node, operator
 from onnxc.compiler.frontend.operator_helpers.fold_axes import FixedAxes, Fold, axes_of_data
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import (
+    rank_of,
+    with_leading_ones,
+    without_leading_ones,
+)
 from onnxc.compiler.frontend.operator_helpers.precision import real_type, wide_type
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64, DType
@@ -89,10 +95,32 @@ def _by_attribute(formula: Formula, computed: Computed) -> Lowering:
 
 def _by_input(formula: Formula, computed: Computed) -> Lowering:
     def lower(node: Node, ir: Builder) -> Value:
+        data = node.host_input("data")
+        if data is not None and _drops_any_axes(data, node):
+            return _of_any_rank(data, formula, computed, node, ir)
         x = node.input("data")
         return _reduced(x, formula, computed, _fold_by_input(x, node, ir), ir)
 
     return lower
+
+
+def _drops_any_axes(data: Value, node: Node) -> bool:
+    """Whether only data tells the rank before and the rank after, which would be cases of each with each."""
+    axes = node.host_input("axes")
+    if axes is None or node.flag("keepdims") or not may_have_any_rank(data):
+        return False
+    shape = axes.tensor.shape
+    return shape is None or (len(shape) == 1 and not isinstance(shape[0], int))
+
+
+def _of_any_rank(data: Value, formula: Formula, computed: Computed, node: Node, ir: Builder) -> Value:
+    """Folded with leading axes of size 1, which the axes count from the end of; the axes go last, by the host."""
+    axes, none_is_all = ir.cast(node.input("axes"), I64), not node.flag("noop_with_empty_axes")
+    x, rank = with_leading_ones(data, ir), rank_of(data, ir)
+    from_end = ir.select(ir.less(axes, 0), axes, ir.sub(axes, rank))
+    fold = axes_of_data(from_end, x, ir, keepdims=True, none_is_all=none_is_all)
+    kept = without_leading_ones(_reduced(x, formula, computed, fold, ir), rank, ir)
+    return ir.host("without_folded_axes", (kept, axes), (kept.type,), {"none_is_all": none_is_all})[0]
 
 
 def _fold_by_input(x: Value, node: Node, ir: Builder) -> Fold:

@@ -8,7 +8,7 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, F64
 from onnxc.compiler.ir.module import Value

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import reduce as fold
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value

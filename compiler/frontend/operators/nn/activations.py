@@ -8,7 +8,7 @@ Source: https://onnx.ai/onnx/operators/
 from collections.abc import Callable, Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import ElementLowering, at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import ElementLowering, at_common_rank
 from onnxc.compiler.frontend.operator_helpers.precision import in_wide, real_type, softplus, widened
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value

@@ -4,6 +4,10 @@ from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.broadcasting import broadcast_onto
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import (
+    broadcast_input,
+    optional_broadcast_input,
+)
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.standardize import moments, standardize
 from onnxc.compiler.frontend.operators.nn.instance_normalization import stash_type
@@ -20,8 +24,9 @@ def layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
     Source: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html
     """
-    x, scale = node.inputs("X", "Scale")
-    axis, bias = node.axis("axis", rank=x.rank), node.optional("B")
+    x = node.input("X")
+    scale, bias = broadcast_input("Scale", x, node, ir), optional_broadcast_input("B", x, node, ir)
+    axis = node.axis("axis", rank=x.rank)
     y = _layer_norm(x, scale, bias, axis, node, ir)
     if not node.wants(1) and not node.wants(2):
         return (y,)
@@ -54,7 +59,8 @@ def rms_normalization(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__RMSNormalization.html
     """
-    x, scale = node.inputs("X", "scale")
+    x = node.input("X")
+    scale = broadcast_input("scale", x, node, ir)
     axis, epsilon = node.axis("axis", rank=x.rank), node.float("epsilon")
     normalised, stash = x.shape[axis:], stash_type(x, node)
     if stash == wide_type(x.dtype) and scale.dtype == x.dtype and scale.rank <= len(normalised):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.linear_quantization import onto, quantize, shifted
+from onnxc.compiler.frontend.operator_helpers.open_ranks.matrix_rank import at_matrix_rank
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32, I32
@@ -11,6 +12,7 @@ from onnxc.compiler.ir.module import Value
 
 
 @operator("MatMulInteger", since=(10,))
+@at_matrix_rank
 def matmul_integer(node: Node, ir: Builder) -> Value:
     """A: T1[..., M, K], B: T2[..., K, N], zero points of one element, per row or per column  ->  i32[..., M, N]
 
@@ -21,6 +23,7 @@ def matmul_integer(node: Node, ir: Builder) -> Value:
 
 
 @operator("QLinearMatMul", since=(10, 21))
+@at_matrix_rank
 def qlinear_matmul(node: Node, ir: Builder) -> Value:
     """a: T1[..., M, K], b: T2[..., K, N], scales, zero points of one element, per row or per column  ->  T3[..., M, N]
 

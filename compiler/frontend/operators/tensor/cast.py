@@ -2,8 +2,8 @@
 
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import at_common_rank
 from onnxc.compiler.frontend.operator_helpers.numbers_as_texts import numbers_in, texts_of
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import at_common_rank
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F8E8M0, DType
 from onnxc.compiler.ir.module import Value

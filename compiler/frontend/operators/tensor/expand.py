@@ -1,7 +1,7 @@
 """Expand and Tile: a tensor repeated along its axes."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_without_rank import moved_without_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.host_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_scalar,
     as_vector,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_without_rank import indexed_without_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.host_without_rank import indexed_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, at_least

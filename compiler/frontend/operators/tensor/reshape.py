@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_without_rank import moved_without_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.host_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     read_lengths,
     vector_input,

@@ -4,7 +4,7 @@ Where an element is named twice, updates apply in row-major order: the last one 
 """
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_without_rank import indexed_without_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.host_without_rank import indexed_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers, of_shape
 from onnxc.compiler.frontend.operators.tensor.gather import (
     expect_coordinates_in_range,

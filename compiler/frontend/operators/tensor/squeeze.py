@@ -2,7 +2,7 @@
 
 from onnxc.compiler.frontend.joining.squeezed_ones import may_be_one
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.host_without_rank import moved_without_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.host_without_rank import moved_without_rank
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
     known_integers,

@@ -1,7 +1,7 @@
 """Where: elements of one tensor or another, by a condition."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import at_common_rank
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 

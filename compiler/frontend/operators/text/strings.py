@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.common_rank import at_common_rank
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import at_common_rank
 from onnxc.compiler.frontend.operator_helpers.regular_expressions import NotInPython, UnknownSyntax, python_pattern
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum

@@ -1,0 +1,1 @@
+"""Operands whose ranks only data tells, where one form serves all ranks."""
