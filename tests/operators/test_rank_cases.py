@@ -116,8 +116,19 @@ def test_what_follows_tells_the_rank(target: str) -> None:
     text = "g (float[] x) => (float[N, M] y) { z = Neg(x) y = Transpose<perm = [1, 0]>(z) }"
     assert op_names(text) & {"if", "while"} == set()
     assert_same(*run_text(text, {"x": MATRIX}, target), -MATRIX.T)
-    with pytest.raises(InputError, match="the model declares"):
+    with pytest.raises(InputError, match=r"a value has the shape \[2\], and there is code for rank 2"):
         run_text(text, {"x": MATRIX[0]}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (2,), (1,) * 7])
+def test_a_rank_that_no_case_is_of_is_told_with_those_that_there_are(target: str, shape: tuple[int, ...]) -> None:
+    text = "g (float[] x) => (float[] y) { e = Trilu (x) y = Neg (e) }"
+    with pytest.raises(
+        InputError, match=r"a value has the shape .*, and there is code for the ranks 2, 3, 4, 5 and 6"
+    ) as caught:
+        run_text(text, {"x": np.ones(shape, np.float32)}, target)
+    assert caught.value.code == "declared-shape"
 
 
 @pytest.mark.parametrize("target", TARGETS)

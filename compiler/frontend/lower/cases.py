@@ -188,23 +188,27 @@ def _taken(split: RankSplit, count: int, ir: Builder) -> Value:
 def _one_of_ranks(
     split: RankSplit, counts: Sequence[int], blocks: Sequence[Block], ir: Builder, rule: str
 ) -> Sequence[Value]:
-    """The results of the block for the rank or size that is unknown; of the last one where it is none of the others."""
-    actual = _count(split, ir)
+    """The results of the block for the rank or size that is at hand."""
+    return _chosen(_count(split, counts, ir), counts, blocks, ir, rule)
+
+
+def _chosen(actual: Value, counts: Sequence[int], blocks: Sequence[Block], ir: Builder, rule: str) -> Sequence[Value]:
+    """The results of the block for the count that is `actual`; of the last one where it is none of the others."""
     last = blocks[1]
     if len(blocks) > 2:
         nested = ir.nested()
-        last = nested.block((), _one_of_ranks(split, counts[1:], blocks[1:], nested, rule))
+        last = nested.block((), _chosen(actual, counts[1:], blocks[1:], nested, rule))
     return joined_branches(ir.equal(actual, counts[0]), (blocks[0], last), ir, rule)
 
 
-def _count(split: RankSplit, ir: Builder) -> Value:
-    """i64[]: the rank, or the size of the axis, that is at hand."""
+def _count(split: RankSplit, counts: Sequence[int], ir: Builder) -> Value:
+    """i64[]: the rank, which the call checks to be one of `counts`, or the size of the axis, that is at hand."""
     if split.axis is not None:
         return ir.size(split.value.shape[split.axis])
     source = squeezed(split.value)
     if source is not None:
         return source.rank(ir)
-    return ir.host("rank_of", (split.value,), (TensorType(I64, ()),), {})[0]
+    return ir.host("rank_of", (split.value,), (TensorType(I64, ()),), {"ranks": tuple(counts)})[0]
 
 
 def _expect_condition(condition: Value, holds: bool, reason: str, ir: Builder) -> None:

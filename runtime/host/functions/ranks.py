@@ -14,8 +14,16 @@ from onnxc.runtime.host.values import HostValue, as_array
 
 @function("rank_of")
 def rank_of(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
-    """x: T[...]  ->  i64[], the number of its axes"""
-    return (np.array(as_array(operands[0]).ndim, np.int64),)
+    """x: T[...]  ->  i64[], the number of its axes, which is one of `ranks` where these are given"""
+    x, ranks = as_array(operands[0]), attributes.get("ranks")
+    if ranks is not None and x.ndim not in integers(attributes, "ranks"):
+        *others, last = integers(attributes, "ranks")
+        raise _of_other_rank(x, f"the ranks {', '.join(map(str, others))} and {last}")
+    return (np.array(x.ndim, np.int64),)
+
+
+def _of_other_rank(x: np.ndarray, ranks: str) -> InputError:
+    return InputError(f"a value has the shape {list(x.shape)}, and there is code for {ranks}", code="declared-shape")
 
 
 @function("squeeze_ones")
@@ -150,6 +158,8 @@ def expect_shape(operands: Values, attributes: Attributes) -> tuple[HostValue, .
     x, shape = as_array(operands[0]), integers(attributes, "shape")
     fits = x.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, x.shape, strict=True))
     if not fits:
+        if max(shape, default=-1) < 0:
+            raise _of_other_rank(x, f"rank {len(shape)}")
         expected = ", ".join("?" if size < 0 else str(size) for size in shape)
         message = f"a value has the shape {list(x.shape)}, the model declares [{expected}]"
         raise InputError(message, code="declared-shape")
