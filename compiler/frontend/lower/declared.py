@@ -53,8 +53,8 @@ def as_declared(
 ) -> Value | None:
     """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
 
-    sizes: where only types are asked for, what its graph declares of sizes that only data decides: a number, or a name
-    that several have. Nothing runs that would be refused where that is wrong.
+    sizes: what its graph declares of sizes that only data decides: a number, or a name that several have. It is taken
+    as a fact, which the call checks.
 
     A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, the
     value is what its node gives, and the finding a warning: other tools leave wrong shapes in files that they run.
@@ -74,9 +74,18 @@ def as_declared(
     elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:
         value = of_declared_shape(value, declared, ir)
     if reason is None and sizes is not None and isinstance(declared, TensorType) and declared.shape is not None:
-        pairs = zip(value.shape, declared.shape, strict=True)
-        return ir.with_shape(value, [sizes.size_of(*pair) for pair in pairs])
+        return _of_declared_sizes(info.name, value, declared, sizes, ir)
     return value
+
+
+def _of_declared_sizes(name: str, value: Value, declared: TensorType, sizes: DeclaredSizes, ir: Builder) -> Value:
+    """The tensor under the sizes that are declared of those that only data decides, guarded."""
+    shape = [sizes.size_of(*pair) for pair in zip(value.shape, declared.known_shape, strict=True)]
+    for axis, (size, wanted) in enumerate(zip(value.shape, shape, strict=True)):
+        if size != wanted:
+            # The side on the right is what passes replace by the other.
+            ir.guard(wanted, size, "equal", f"axis {axis} of {name} is declared {wanted}, and has another size")
+    return ir.with_shape(value, shape)
 
 
 def _differ_in_shape(declared: Type, inferred: Type) -> bool:

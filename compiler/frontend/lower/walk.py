@@ -85,7 +85,7 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             if result is None and frame.session.goes_on:
                 value = unknown_value(declared or _output(name, frame), frame.ir)
             else:
-                sizes = DeclaredSizes(frame.session.bound, frame.named) if frame.session.goes_on else None
+                sizes = DeclaredSizes(frame.session.bound, frame.named)
                 value = as_declared(declared, result, frame.ir, frame.attempt, sizes)
             frame.scope[name] = value
             frame.note(name, value)
