@@ -377,3 +377,14 @@ def test_weights_in_files_of_two_folders_are_not_merged(tmp_path: Path) -> None:
         merged.write_bytes(onnxc.merge(*pair, {"y": "u"}).SerializeToString())
         result = onnxc.compile(merged, target="interpreter")(X[0])
         np.testing.assert_array_equal(result, 15 * X[0])
+
+
+def test_a_model_with_training_is_renamed_and_trains() -> None:
+    text = """<ir_version: 7, opset_import: ["" : 17]>
+    g (float[N, 2] x) => (float[N, 1] y) <float[2, 1] w = {0, 0}> { y = MatMul (x, w) }"""
+    made = onnxc.make_training(model_from_text(text), "mean_squared_error", "sgd", learning_rate=0.5)
+    renamed = onnxc.rename(made, prefix="a/")
+    trainer, other = onnxc.compile_training(made), onnxc.compile_training(renamed)
+    given = {"x": np.eye(2, dtype=np.float32), "targets": np.array([[1], [2]], np.float32)}
+    for _ in range(2):
+        assert other.step({"a/x": given["x"], "targets": given["targets"]})["loss"] == trainer.step(given)["loss"]

@@ -106,7 +106,8 @@ def _rename_node(node: NodeProto, names: Mapping[str, str]) -> None:
     for side in (node.input, node.output):
         _replace(side, names)
     for attribute in naming_attributes(node):
-        attribute.s = names.get(attribute.s.decode(), attribute.s.decode()).encode() if attribute.s else b""
+        if attribute.HasField("s"):
+            attribute.s = names.get(attribute.s.decode(), attribute.s.decode()).encode()
         attribute.strings[:] = [names.get(text.decode(), text.decode()).encode() for text in attribute.strings]
     for configuration in node.device_configurations:
         for sharding in configuration.sharding_spec:
