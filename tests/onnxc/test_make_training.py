@@ -121,3 +121,14 @@ def test_a_softmax_over_another_axis_stays() -> None:
     assert [graph.node[0].input[0] for graph in (over_last, over_classes)] == ["y", "p"]
     sizes = [dim.dim_param or dim.dim_value for dim in over_last.input[0].type.tensor_type.shape.dim]
     assert sizes == ["N", 4]
+
+
+def test_what_decides_shapes_is_no_weight() -> None:
+    text = """g (float[1, 2, 3, 3] x) => (float[1, 2, 6, 6] y)
+        <float[4] scales = {1, 1, 2, 2}, float[2] s = {1, 1}, float[2] b = {0, 0}>
+        { r = Resize (x, , scales) y = InstanceNormalization (r, s, b) }"""
+    trainer = onnxc.compile_training(onnxc.make_training(model_from_text(HEADER + text), "mean_squared_error"))
+    assert [name for name in trainer.variables if "." not in name] == ["s", "b"]
+    trainer.initialize(1)
+    x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
+    assert trainer.step({"x": x, "targets": np.zeros((1, 2, 6, 6), np.float32)})["loss"] > 0

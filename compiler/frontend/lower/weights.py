@@ -1,10 +1,10 @@
-"""Which initializers become inputs with a default where parameters are not frozen."""
+"""Which initializers become inputs with a default where parameters are not frozen, and which decide shapes."""
 
 from collections.abc import Iterator
 
 from onnxc.compiler.frontend.graph import Graph, Tensor
 
-__all__ = ["weight_names"]
+__all__ = ["shape_floats", "weight_names"]
 
 _READ_WHEN_COMPILED = {
     ("Dropout", "ratio"), ("Range", "delta"), ("Range", "limit"), ("Range", "start"), ("Resize", "roi"),
@@ -33,6 +33,11 @@ def weight_names(graph: Graph) -> tuple[str, ...]:
         for name, tensor in graph.initializers.items()
         if name not in declared and _is_weight(tensor, uses.get(name, set()))
     )
+
+
+def shape_floats(graph: Graph) -> frozenset[str]:
+    """The values that a node here or within reads as floats that decide shapes."""
+    return frozenset(name for name, use in _uses(graph) if use in _READ_WHEN_COMPILED)
 
 
 def _is_weight(tensor: Tensor, uses: set[tuple[str, str]]) -> bool:

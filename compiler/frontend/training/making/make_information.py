@@ -7,6 +7,7 @@ from onnxc.compiler.frontend.element_types import code_of
 from onnxc.compiler.frontend.fresh_names import FreshNames
 from onnxc.compiler.frontend.functions import all_names
 from onnxc.compiler.frontend.graph import Graph, Tensor
+from onnxc.compiler.frontend.lower.weights import shape_floats
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, StringStringEntryProto, TensorProto, TypeProto
 from onnxc.compiler.frontend.training.making.graph_maker import AttributeValue, GraphMaker
 from onnxc.compiler.frontend.training.making.initial_values import initial_values
@@ -109,16 +110,17 @@ def _before_softmax(typed: ModelProto, output: str, rank: int) -> str:
 def _weights(graph: Graph, output: str, choices: TrainingChoices) -> tuple[Weight, ...]:
     """The initializers to train: those named, else all floats with an axis that the output is computed from.
 
-    The averages of BatchNormalization are no weights.
+    The averages of BatchNormalization are no weights, nor is what decides shapes, as the scales of a Resize.
     """
     above = Computation.of((graph,)).above(output)
     averages = {name for node in graph.nodes if node.operator == "BatchNormalization" for name in node.inputs[3:5]}
+    kept = averages | shape_floats(graph)
     known = {
         name: tensor
         for name, tensor in graph.initializers.items()
         if name in above and name != output and code_of(tensor.dtype) in _FLOATS
     }
-    names = [name for name, tensor in known.items() if tensor.shape and name not in averages]
+    names = [name for name, tensor in known.items() if tensor.shape and name not in kept]
     if choices.trainable is not None:
         names = list(choices.trainable)
         for name in names:
