@@ -43,6 +43,7 @@ ROWS: Sequence[tuple[int, str, list[np.ndarray]]] = (
     (13, "LogSoftmax (a)", [X]),
     *((opset, f"{name} (a)", [X]) for opset in (7, 10, 12) for name in ("Softmax", "LogSoftmax")),
     *((opset, "Softmax <axis = 0> (a)", [X]) for opset in (6, 12)),
+    *((opset, f"{name} <axis = 1> (a)", [X]) for opset in (1, 6) for name in ("Softmax", "LogSoftmax")),
     (9, "LogSoftmax <axis = 2> (a)", [X]),
     (11, "Softmax <axis = -2> (a)", [X]),
     (12, "LogSoftmax <axis = -1> (a)", [X.astype(np.float16)]),

@@ -89,12 +89,36 @@ def test_a_node_is_said_in_the_words_of_the_other_version(
         np.testing.assert_allclose(after, before, rtol=1e-6)
 
 
+@pytest.mark.parametrize("sizes", ["2, 3, 4", "L, M, N"])
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ([0, 1, 2], ["Sub"]),
+        ([1, 2], ["Squeeze", "Sub"]),
+        ([0], ["Squeeze", "Sub"]),
+        ([1], ["Squeeze", "Sub"]),
+        ([0, 1], ["Squeeze", "Sub"]),
+        ([], ["Sub"]),
+    ],
+)
+def test_one_operand_is_laid_along_axes_of_the_other(sizes: str, axes: list[int], expected: list[str]) -> None:
+    named = dict(enumerate(sizes.split(", ")))
+    shape = ", ".join(named[axis] if axis in axes else "1" for axis in range(3))
+    model = model_from_text(f"""<ir_version: 8, opset_import: ["" : 14]>
+    g (float[{sizes}] x, float[{shape}] b) => (float[{sizes}] y) {{ y = Sub (x, b) }}""")
+    converted = ModelProto.FromString(onnxc.convert_version(model, 6).SerializeToString())
+    assert operators(converted) == expected
+    b = X[tuple(slice(None) if axis in axes else slice(1, 2) for axis in range(3))]
+    for before, after in zip(run(model, X, b), run(converted, X, b), strict=True):
+        np.testing.assert_array_equal(after, before)
+
+
 @pytest.mark.parametrize(
     ("version", "node", "target", "message"),
     [
         (13, "NonZero (i)", 8, "opset 8 cannot say this NonZero: the operator is new in opset 9"),
         (28, "ReduceSum (x, axes)", 12, "its input axes is not constant"),
-        (16, "Add (x, column)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 3] and [2, 1]"),
+        (16, "Add (column, x)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 1] and [2, 3]"),
         (18, 'ScatterElements <reduction = "mul"> (x, i, x)', 15, "it has no attribute reduction, which is mul here"),
         (21, "Cast <to = 16> (x)", 12, "its output y is tensor(bfloat16), which ai.onnx.Cast-9 does not know"),
         (10, "OneHot (i, axes, v)", 11, "a negative index was none of the classes"),

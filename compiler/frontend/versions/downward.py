@@ -5,7 +5,7 @@ no word for it. What is not here is decided by `fit.py` alone.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -55,9 +55,23 @@ def _broadcast(change: Change) -> None:
         change.fail("the shapes of its inputs are not known")
     if first == second:
         return
-    if len(second) > len(first) or (second and first[len(first) - len(second) :] != second and set(second) != {1}):
-        change.fail(f"its inputs broadcast in a way that is new in opset 7: {list(first)} and {list(second)}")
     change.set("broadcast", 1)
+    offset = len(first) - len(second)
+    if offset >= 0 and (first[offset:] == second or set(second) == {1}):
+        return
+    laid = _laid_along(first, (*(1,) * offset, *second)) if offset >= 0 else range(0)
+    if not laid:
+        change.fail(f"its inputs broadcast in a way that is new in opset 7: {list(first)} and {list(second)}")
+    change.set("axis", laid.start)
+    ones = [axis - offset for axis in range(offset, len(first)) if axis not in laid]
+    change.set_input(1, Steps(change).over("Squeeze", change.input(1), ones))
+
+
+def _laid_along(first: Sequence[int | str], second: Sequence[int | str]) -> range:
+    """The axes from the first to the last that is not 1 in B, where A has them too; else none."""
+    wide = [axis for axis, size in enumerate(second) if size != 1]
+    laid = range(wide[0], wide[-1] + 1)
+    return laid if all(first[axis] == second[axis] for axis in laid) else range(0)
 
 
 def _one_shape(change: Change) -> None:
