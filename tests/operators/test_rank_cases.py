@@ -15,7 +15,7 @@ from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.frontend.schemas import versions_of
 from onnxc.compiler.ir.module import walk
 from onnxc.compiler.passes.simplify.eliminate_dead_code import eliminate_dead_code
-from onnxc.runtime.errors import InputError, UnsupportedError
+from onnxc.runtime.errors import InputError, ModelWarning, UnsupportedError
 from tests.operators.host_models import TARGETS, run_text, texts
 from tests.support.arrays import assert_close, assert_same
 from tests.support.models import model_from_text
@@ -118,6 +118,17 @@ def test_what_follows_tells_the_rank(target: str) -> None:
     assert_same(*run_text(text, {"x": MATRIX}, target), -MATRIX.T)
     with pytest.raises(InputError, match=r"a value has the shape \[2\], and there is code for rank 2"):
         run_text(text, {"x": MATRIX[0]}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("nodes", ["y = MatMul (x, w)", "p = Identity (x) v = MatMul (p, w) y = Neg (v)"])
+def test_shapes_of_outputs_that_are_declared_wrong_speak_against_no_case(nodes: str, target: str) -> None:
+    text = f"g (float[] x) => (float[1, 5] y) <float[2, 4] w = {{1, 2, 3, 4, 5, 6, 7, 8}}> {{ {nodes} }}"
+    sign, w = -1 if "Neg" in nodes else 1, np.arange(1, 9, dtype=np.float32).reshape(2, 4)
+    for x in (MATRIX, MATRIX[0], MATRIX[None]):
+        with pytest.warns(ModelWarning, match="y is declared f32.1, 5. and is f32"):
+            (y,) = run_text(text, {"x": x}, target)
+        assert_same(y, sign * (x @ w))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -34,10 +34,12 @@ class Attempt:
 
     unknown: nodes that cannot be lowered, behind which the lowering goes on. warnings: what is wrong in the model and
     does not keep it from being compiled. `is_trial`: it is one of several cases, of which only those are wanted that
-    nothing speaks against. renewed: constants that options override.
+    nothing speaks against; what is declared of the shape of an output does where it `trusts_outputs`. renewed:
+    constants that options override.
     """
 
     is_trial: bool = False
+    trusts_outputs: bool = True
     types: list[LoweredType] = field(default_factory=list)
     findings: list[Diagnostic] = field(default_factory=list)
     unsupported: list[tuple[Location, str]] = field(default_factory=list)
@@ -47,7 +49,7 @@ class Attempt:
 
     def part(self) -> "Attempt":
         """An empty attempt at a part of the same."""
-        return Attempt(self.is_trial)
+        return Attempt(self.is_trial, self.trusts_outputs)
 
     def keep(self, part: "Attempt") -> None:
         """Adds all that was found in an attempt at a part."""

@@ -100,17 +100,17 @@ def _lower_either(split: ConditionSplit, node: GraphNode, frame: Frame, lower: L
 
 
 def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) -> GraphOutcome:
-    """Where a rank or a size decides: all cases that can be. Where none can, the node cannot be lowered yet."""
+    """Where a rank or a size decides: all cases that can be. Where none can, the node cannot be lowered yet.
+
+    Where it is shapes declared of outputs that speak against all of them, these speak against none.
+    """
     work = frame.session.work_left
-    trials: dict[int, Trial] = {}
-    for count in _counts(split):
-        nested = frame.ir.nested()
-        assumptions = frame.assumptions.with_value(split.value, _taken(split, count, nested))
-        trial = _tried(frame, nested, assumptions, lower)
-        if frame.session.is_spent:
-            return _impossible(f"{split.reason}, and {TOO_MANY}", node, frame, lower, work)
-        if trial.objection is None:
-            trials[count] = trial
+    trials = _possible_ranks(split, frame, lower)
+    if not trials and not frame.attempt.is_trial:
+        doubting = replace(frame, attempt=Attempt(trusts_outputs=False))
+        trials = _possible_ranks(split, doubting, lower)
+    if frame.session.is_spent:
+        return _impossible(f"{split.reason}, and {TOO_MANY}", node, frame, lower, work)
     if not trials:
         return _impossible(split.reason, node, frame, lower, work)
     if len(trials) == 1:
@@ -119,9 +119,23 @@ def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) 
     return _joined([*trials.values()], node, frame, partial(_one_of_ranks, split, [*trials]))
 
 
+def _possible_ranks(split: RankSplit, frame: Frame, lower: Lower) -> dict[int, Trial]:
+    """By rank or size, the cases that nothing speaks against, as far as there is time to tell them apart."""
+    trials: dict[int, Trial] = {}
+    for count in _counts(split):
+        nested = frame.ir.nested()
+        assumptions = frame.assumptions.with_value(split.value, _taken(split, count, nested))
+        trial = _tried(frame, nested, assumptions, lower)
+        if frame.session.is_spent:
+            break
+        if trial.objection is None:
+            trials[count] = trial
+    return trials
+
+
 def _tried(frame: Frame, ir: Builder, assumptions: Assumptions, lower: Lower) -> Trial:
     """A case lowered into a block of its own."""
-    attempt = Attempt(is_trial=True)
+    attempt = Attempt(is_trial=True, trusts_outputs=frame.attempt.trusts_outputs)
     scope, named = dict(frame.scope), dict(frame.named)
     own = replace(frame, scope=scope, named=named, ir=ir, attempt=attempt, assumptions=assumptions, is_inlined=False)
     return Trial(own, lower(own))

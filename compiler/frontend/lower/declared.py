@@ -53,11 +53,12 @@ def as_declared(
 ) -> Value | None:
     """`value` as what the model declares it to be, where that tells more: a rank, or that it is present.
 
-    sizes: what its graph declares of sizes that only data decides: a number, or a name that several have. It is taken
-    as a fact, which the call checks.
+    sizes: of what is no output, what its graph declares of sizes that only data decides: a number, or a name that
+    several have. It is taken as a fact, which the call checks.
 
-    A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, the
-    value is what its node gives, and the finding a warning: other tools leave wrong shapes in files that they run.
+    A provable contradiction is a finding. Where only shapes differ, and this is the one way to read the model, or
+    those of outputs would leave none, the value is what its node gives, and the finding a warning: other tools leave
+    wrong shapes in files that they run.
     """
     if info is None or value is None or info.type is None:
         return value
@@ -67,7 +68,8 @@ def as_declared(
     reason = contradiction(declared, value.type)
     if reason is not None:
         message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
-        if attempt.is_trial or not _differ_in_shape(declared, value.type):
+        decides = attempt.is_trial and (attempt.trusts_outputs or sizes is not None)
+        if decides or not _differ_in_shape(declared, value.type):
             attempt.findings.append(error("declared-type", message, ir.location, (), _RULE))
         else:
             attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
