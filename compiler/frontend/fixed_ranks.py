@@ -6,6 +6,7 @@ An input of one element, which operators take as a number and as a list of one a
 from collections.abc import Mapping
 
 from onnxc.compiler.frontend.graph import GraphNode
+from onnxc.compiler.frontend.schemas import is_standard
 
 __all__ = ["ELEMENT", "RANKS", "Rank", "fixed_rank"]
 
@@ -17,10 +18,12 @@ Rank = int | tuple[str, int] | str
 _LIMITS = ("max_output_boxes_per_class", "iou_threshold", "score_threshold")
 _MEL = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
 _SCALARS = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
+_STEP = {"R": ELEMENT, "T": ELEMENT}
 _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _RECURRENT = {"X": 3, "W": 3, "R": 3, "B": 2, "sequence_lens": 1, "initial_h": 3}
 
 RANKS: Mapping[str, Mapping[str, Rank]] = {
+    **dict.fromkeys(("Adagrad", "Adam", "Momentum"), _STEP),
     "AffineGrid": {"theta": 3, "size": 1},
     "Attention": {"K": ("Q", 0), "V": ("Q", 0), "past_key": 4, "past_value": 4, "nonpad_kv_seqlen": 1},
     "BatchNormalization": dict.fromkeys(("scale", "B", "mean", "var", "input_mean", "input_var"), 1),
@@ -84,5 +87,5 @@ RANKS: Mapping[str, Mapping[str, Rank]] = {
 def fixed_rank(node: GraphNode, position: int) -> Rank | None:
     """What the standard says of the rank of the input at `position`; None where it leaves that open."""
     formal = node.schema.input(position)
-    ranks = {} if node.domain else RANKS.get(node.operator, {})
+    ranks = RANKS.get(node.operator, {}) if is_standard(node.domain) else {}
     return None if formal is None else ranks.get(formal.name)

@@ -145,19 +145,21 @@ class Node:
             raise KeyError(f"{self.operator} has no input {name!r}, its inputs are {', '.join(names)}")
         return names.index(name)
 
-    def tensor_of(self, value: Value) -> Value:
-        """The value, which is a tensor of known rank."""
+    def tensor_of(self, value: Value, rank: Int | None = None) -> Value:
+        """The value, which is a tensor of known rank; where only data tells it, of `rank`, if that is given."""
         if not isinstance(value.type, TensorType):
             self.unsupported(f"an operand is {value.type}, not a tensor")
         if value.type.shape is None:
-            self._split_by_rank(value)
+            self._split_by_rank(value, rank)
         return value
 
     # Cases
 
-    def _split_by_rank(self, value: Value) -> NoReturn:
-        """The node is lowered for each rank that `value` may have, or for the one that the standard gives it."""
+    def _split_by_rank(self, value: Value, given: Int | None) -> NoReturn:
+        """The node is lowered for each rank that `value` may have, or for the one that is given or that is fixed."""
         reason = "the rank of an operand is only known at run time; give the input a shape with shapes="
+        if given is not None:
+            raise CasesNeeded(RankSplit(value, reason, rank=given))
         rank = fixed_rank(self.graph_node, self.operands.index(value)) if value in self.operands else None
         if isinstance(rank, str):
             raise CasesNeeded(RankSplit(value, reason, rank=0, is_element=True))

@@ -5,6 +5,7 @@ import pytest
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.computation import TRAINING
 from onnxc.compiler.frontend.fixed_ranks import RANKS
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.lower import walk as walk_module
@@ -34,7 +35,8 @@ CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def op_names(text: str) -> set[str]:
-    module = lower_model(check_model(read_model(model_from_text('<ir_version: 10, opset_import: ["" : 21]>\n' + text))))
+    header = "" if text.startswith("<") else '<ir_version: 10, opset_import: ["" : 21]>\n'
+    module = lower_model(check_model(read_model(model_from_text(header + text))))
     return {op.name for op in walk(eliminate_dead_code(module).main.body)}
 
 
@@ -239,7 +241,8 @@ def test_another_rank_than_the_operator_gives_is_an_error_of_the_call(target: st
 
 def test_ranks_are_given_to_inputs_that_there_are() -> None:
     for operator, ranks in RANKS.items():
-        known = {formal.name for each in versions_of("", operator) for formal in each.inputs}
+        domain = TRAINING if operator in ("Adagrad", "Adam", "Momentum") else ""
+        known = {formal.name for each in versions_of(domain, operator) for formal in each.inputs}
         assert known.issuperset(ranks), operator
         tellers = {rank[0] for rank in ranks.values() if isinstance(rank, tuple)}
         assert known.issuperset(tellers), operator
@@ -257,6 +260,29 @@ def test_operands_have_the_rank_of_another(target: str, shape: tuple[int, ...]) 
     with pytest.raises(InputError, match="a value has the shape") as caught:
         run_text(text, {**given, "u": updates[None]}, target)
     assert caught.value.code == "declared-shape"
+
+
+STEP = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+g (float[] r, int64[] t, float[] x, float[] d, float[] v) => (float[] y, float[] z) {
+    y, z = ai.onnx.preview.training.Momentum
+        <alpha = 0.5, beta = 1.0, norm_coefficient = 0.0, mode = "standard"> (r, t, x, d, v)
+}"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_what_belongs_to_a_tensor_has_its_rank(target: str, shape: tuple[int, ...]) -> None:
+    one = np.ones(shape, np.float32)
+    given = {"r": np.float32([2]), "t": np.array(1), "x": one, "d": one * 3, "v": one * 4}
+    y, z = run_text(STEP, given, target)
+    assert_same(z, np.asarray(one * 5))
+    assert_same(y, np.asarray(one - 10))
+    with pytest.raises(InputError, match="there is code for rank"):
+        run_text(STEP, {**given, "v": one[None]}, target)
+
+
+def test_tensors_of_a_step_have_a_case_for_each_rank_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert count_of_lowered_nodes(STEP, monkeypatch) <= 3 + 7 * 3
 
 
 OF_ANOTHER_RANK = {

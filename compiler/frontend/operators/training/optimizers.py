@@ -22,12 +22,14 @@ Step = Callable[[Value, Value, Sequence[Value]], Sequence[Value]]
 
 def _updated(node: Node, ir: Builder, states: int, step: Step) -> tuple[Value, ...]:
     """The outputs, tensor after tensor, then each kind of state."""
-    tensors = node.variadic()[2:]
+    tensors = [value for value in node.operands[2:] if value is not None]
     count, rest = divmod(len(tensors), 2 + states)
     if rest or not count:
         message = f"{len(tensors)} tensors are not {2 + states} of each kind"
         node.fail("optimizer-inputs", message, rule=f"ONNX {node.operator}, inputs")
-    columns = [tensors[start : start + count] for start in range(0, len(tensors), count)]
+    first = [node.tensor_of(value) for value in tensors[:count]]
+    ranked = [node.tensor_of(value, first[ordinal % count].rank) for ordinal, value in enumerate(tensors)]
+    columns = [ranked[start : start + count] for start in range(0, len(ranked), count)]
     if node.output_count > count * (1 + states):
         message = f"the node has {node.output_count} outputs, {count} tensors give {count * (1 + states)}"
         node.fail("optimizer-outputs", message, rule=f"ONNX {node.operator}, outputs")
