@@ -190,6 +190,35 @@ def test_the_last_base_value_is_that_of_one_score(
     assert_close(z, np.array(scores, np.float32))
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("targets", "counted"), [(1, [[0.3], [0.1]]), (2, None)])
+def test_of_several_weights_for_the_only_target_the_first_counts(
+    function: str, targets: int, counted: list[list[float]] | None
+) -> None:
+    """As ONNX Runtime has it, and as skl2onnx writes the leaf that a row falls into; of two targets all count."""
+    nodes = {name: values for name, values in STUMP.items() if name.startswith("nodes_")}
+    names = {"target_treeids": [0] * 6, "target_nodeids": [1, 2] * 3, "target_ids": [0] * 6, "n_targets": targets}
+    weights = [0.3, 0.1, 0.2, 0.25, 0.4, 0.5]
+    y = run_ml(
+        "TreeEnsembleRegressor",
+        {"X": np.array([[-1], [1]], np.float32)},
+        **nodes,
+        **names,
+        target_weights=weights,
+        aggregate_function=function,
+    )[0]
+    every = FUNCTIONS[function](np.array(weights).reshape(3, 2), axis=0)
+    assert_close(y, np.array(counted or [[score, 0] for score in every], np.float32))
+
+
+def test_the_only_class_has_the_first_weight_of_a_leaf() -> None:
+    votes = {"class_treeids": [0] * 4, "class_nodeids": [1, 2, 1, 2], "class_ids": [0] * 4, "classlabels_int64s": [5]}
+    attributes = {**STUMP, **votes, "class_weights": [0.25, 0.75, 0.5, 0.125]}
+    y, z = run_ml("TreeEnsembleClassifier", {"X": np.array([[-1], [1]], np.float32)}, outputs=2, **attributes)
+    assert_same(y, np.array([5, 5]))
+    assert_close(z, np.array([[0.25], [0.75]], np.float32))
+
+
 def test_no_rows_and_a_tree_that_is_a_leaf() -> None:
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
     leaf = {**{f"nodes_{name}": [0] for name in names}, "nodes_values": [0.0], "nodes_modes": ["LEAF"]}

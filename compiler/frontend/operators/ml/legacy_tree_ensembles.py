@@ -1,6 +1,7 @@
 """TreeEnsembleRegressor and TreeEnsembleClassifier: forests whose nodes are rows of parallel attributes.
 
-What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second.
+What the text leaves open is as ONNX Runtime has it: one score for two classes is that of the second; of several
+weights that a leaf has where there is one target in all, the first counts.
 """
 
 from collections import Counter
@@ -112,7 +113,9 @@ def _read_ensemble(kind: str, count: int, node: Node) -> tuple[Forest, Votes]:
         message = f"{kind}_ids names a target outside [0, {count - 1}]"
         node.fail("tree-target", message, rule=f"ONNX {node.operator}, {kind}_ids")
     nodes = np.array([ordinals[key] for key in voting], np.int64)
-    return forest, Votes(nodes, targets, weights, count)
+    # skl2onnx writes the leaf that a row falls into as a score, with one such weight for each class.
+    counted = np.sort(np.unique(nodes, return_index=True)[1]) if count == 1 else slice(None)
+    return forest, Votes(nodes[counted], targets[counted], weights[counted], count)
 
 
 def _with_base(scores: Value, node: Node, ir: Builder) -> Value:
