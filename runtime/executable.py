@@ -287,7 +287,10 @@ class Executable:
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
         values = self._imported(inputs, self._defaults)
-        return self._engine.run(values, self._sizes_of(values))
+        sizes = self._sizes_of(values)
+        # What was imported is ready, and its shapes are learned.
+        outputs = None if self._fast_call is None else self._fast_call(*values[: self._input_count])
+        return self._engine.run(values, sizes) if outputs is None else outputs
 
     def _imported(self, inputs: Sequence[object], defaults: Mapping[int, np.ndarray]) -> "tuple[SlotValue, ...]":
         """What the engine is given for one value per input."""

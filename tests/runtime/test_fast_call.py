@@ -93,6 +93,15 @@ def test_texts_of_both_kinds_go_in(convert: Callable[[np.ndarray], np.ndarray]) 
         exe(np.array([["red", 1]] * 2, object), X)
 
 
+def test_what_had_to_be_copied_goes_in_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    exe = compiled(COLUMNS)
+    expected = later(exe, WORDS, X)
+    monkeypatch.setattr(exe._engine, "run", None)
+    for x in (np.asfortranarray(X), X[::-1].copy()[::-1], np.hstack([X, X])[:, :3]):
+        assert not ready(exe, WORDS, x)
+        assert_same(exe(WORDS, x), expected)
+
+
 def test_what_is_learned_is_for_these_shapes() -> None:
     exe = compiled(COLUMNS)
     later(exe, WORDS, X)
