@@ -5,6 +5,7 @@ import pytest
 from onnx import ModelProto, helper
 
 import onnxc
+from tests.support.arrays import assert_same
 from tests.support.models import model_from_text
 
 MODEL = """<ir_version: 8, opset_import: ["": 18, "my.ops": 3, "com.microsoft": 1]>
@@ -120,6 +121,17 @@ def test_a_negative_index_of_the_first_one_hot_is_odd(opset: int, codes: list[st
     text = f"""<ir_version: 8, opset_import: ["": {opset}]> g () => (float[2, 3] y)
       <int64[2] i = {{-1, 1}}, int64 d = {{3}}, float[2] v = {{0, 1}}> {{ y = OneHot (i, d, v) }}"""
     assert [finding.code for finding in onnxc.check(model_from_text(text))] == codes
+
+
+@pytest.mark.parametrize("shape", ["[2, 2]", "[N, M]"])
+def test_a_condition_of_many_axes_chooses_from_all_elements(shape: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 11]> g (float{shape} x, bool{shape} c) => (float[K] y)
+      {{ y = Compress (x, c) }}"""
+    assert [finding.code for finding in onnxc.check(model_from_text(text))] == ["not-a-vector"]
+    with pytest.warns(onnxc.ModelWarning, match="vector of its elements"):
+        exe = onnxc.compile(model_from_text(text))
+    x, chosen = np.array([[1, 2], [3, 4]], np.float32), np.array([[True, False], [False, True]])
+    assert_same(exe(x, chosen), x[chosen])
 
 
 def test_the_type_of_a_value_that_there_is_not_is_odd() -> None:

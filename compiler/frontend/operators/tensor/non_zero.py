@@ -44,10 +44,14 @@ def _all_coordinates(shape: Sequence[Dim], ir: Builder) -> Value:
 def compress(node: Node, ir: Builder) -> Value:
     """input: T[... d ...], condition: bool[m], m <= d  ->  T[... n ...]: the slices along `axis` where it holds.
 
-    Without `axis` of the flattened input.
+    Without `axis` of the flattened input; a condition of more axes, which paddle2onnx writes, is flattened then too.
     Source: https://onnx.ai/onnx/operators/onnx__Compress.html
     """
     x, condition = node.inputs("input", "condition")
+    if condition.rank > 1 and not node.has("axis"):
+        message = f"condition is {condition.type}, and is taken as the vector of its elements"
+        node.warn("not-a-vector", message, "ONNX Compress, condition")
+        condition = ir.reshape(condition, (product(condition.shape),))
     if condition.rank != 1:
         node.fail("not-a-vector", f"condition is {condition.type}, not a vector", rule="ONNX Compress, condition")
     axis = node.axis("axis", rank=x.rank) if node.has("axis") else 0
