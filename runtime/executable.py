@@ -287,10 +287,13 @@ class Executable:
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:
         """The outputs for one value per input, of any kind that can be imported."""
         values = self._imported(inputs, self._defaults)
-        sizes = self._sizes_of(values)
-        # What was imported is ready, and its shapes are learned.
-        outputs = None if self._fast_call is None else self._fast_call(*values[: self._input_count])
-        return self._engine.run(values, sizes) if outputs is None else outputs
+        shapes = shapes_of(values)
+        # What was imported is ready. At shapes that are new the steps look at what comes to them.
+        if self._fast_call is not None and shapes in self._sizes:
+            outputs = self._fast_call(*values[: self._input_count])
+            if outputs is not None:
+                return outputs
+        return self._engine.run(values, self._sizes_at(shapes, values))
 
     def _imported(self, inputs: Sequence[object], defaults: Mapping[int, np.ndarray]) -> "tuple[SlotValue, ...]":
         """What the engine is given for one value per input."""

@@ -20,7 +20,13 @@ def test_kernels_for_avx512_are_right(file: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.support.avx512", "-k", OF_HOST]
     environment = {**os.environ, "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
-        [*command, str(FOLDER / file)], capture_output=True, text=True, env=environment, timeout=600, check=False
+        [*command, str(FOLDER / file)],
+        cwd=FOLDER.parent.parent,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=600,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout, done.stdout[-4000:]
