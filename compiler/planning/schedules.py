@@ -43,13 +43,18 @@ __all__ = [
 
 @record
 class Threads:
-    """The threads of a processor: vectors of `lanes` elements; each claims about `grain` elements of work at a time."""
+    """The threads of a processor: vectors of `lanes` elements; each claims about `grain` elements of work at a time.
+
+    together: how many vectors of a row are computed step by step beside each other.
+    """
 
     lanes: int
     grain: int
+    together: int = 1
 
     def __str__(self) -> str:
-        return f"{self.lanes} lanes, claims of {self.grain}"
+        vectors = f"{self.together} vectors of " if self.together > 1 else ""
+        return f"{vectors}{self.lanes} lanes, claims of {self.grain}"
 
 
 @record

@@ -12,6 +12,7 @@ from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, U8
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.planning.schedules import Threads
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import (
     EVERY_TARGET,
@@ -60,6 +61,25 @@ def test_what_is_not_rounded_has_no_more_bits(name: str, dtype: DType) -> None:
     with np.errstate(all="ignore"):
         (expected,), (found,) = native.interpreted(*arrays), native(*arrays)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("length", [*range(1, 36), 63, 64, 65, "N"], ids=str)
+def test_rows_of_any_length(length: int | str, target: Target) -> None:
+    """Some vectors together, then one by one, then a part of one; what lies behind a row is not written."""
+
+    def all_but_one(ir: Builder, x: Value) -> Value:
+        return ir.neg(ir.slice(x, [0, 0], [3, x.shape[1] - 1]))
+
+    given = length if isinstance(length, str) else length + 1
+    native = Native(make([f"f32[3, {given}]"], all_but_one), target)
+    (kernel,) = native.plan.kernels
+    workers = kernel.schedule.workers
+    assert isinstance(workers, Threads)
+    assert workers.together > 1
+    for columns in range(1, 70) if isinstance(length, str) else [length + 1]:
+        x = np.arange(3 * columns, dtype=np.float32).reshape(3, columns)
+        np.testing.assert_array_equal(native(x)[0], -x[:, :-1])
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)

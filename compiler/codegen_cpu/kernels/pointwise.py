@@ -392,11 +392,13 @@ def write_parts(
 
 
 def write_row(frame: KernelFrame, start: Int, stop: Int, write: Callable[[Evaluator, Index], None]) -> None:
-    """`write` at vectors of columns from `start` to `stop`, the last one masked."""
+    """`write` at vectors of columns from `start` to `stop`, several together while there are, the last one masked."""
     f, lanes = frame.f, frame.lanes
-    count = f.sub(stop, start)
-    whole = f.add(start, f.mul(f.sdiv(count, lanes), lanes))
-    f.loop(start, whole, lanes, lambda column: write(frame.evaluator(), Index(column, 1)))
+    together = lanes * frame.threads.together
+    for step in dict.fromkeys((together, lanes)):
+        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), step), step))
+        f.loop(start, whole, step, lambda column, step=step: write(frame.evaluator(step), Index(column, 1)))
+        start = whole
     rest = f.sub(stop, whole)
     if rest == 0:
         return

@@ -122,6 +122,13 @@ LARGEST_TURNED_BITS = 64
 GRAIN_ELEMENTS = 16384
 """About how many elements a thread takes at once: a few microseconds of work, against 0.1 us to claim it."""
 
+TOGETHER_VECTORS = 2
+"""Vectors of a row that are computed beside each other, as steps of one wait for each other.
+
+On one core of Zen 1, cycles for 8 elements in the cache, one vector and two: log 44 and 35, sin 31 and 27, softplus 137
+and 80, mish 181 and 112, pow 159 and 100, sinh 62 and 43, SiLU 33 and 24; of four vectors about as many as of two.
+"""
+
 ROW_BLOCK = 8192
 """The most elements of a row in one unit of work, so that one long row is shared by all threads."""
 
@@ -287,6 +294,8 @@ def _pointwise(problem: KernelProblem, block: Block, domain: Domain | None, targ
     if domain is not None and _has_short_rows(domain, element_threads(target).lanes):
         return PointwiseSchedule(algorithm="short", block=SHORT_ROWS, workers=element_threads(target))
     threads = _moving_threads(problem, _row_length(block.results[0], domain), target)
+    if domain is not None and _widest(problem.block, domain) <= F32.bits:
+        threads = replace(threads, together=TOGETHER_VECTORS)
     return PointwiseSchedule(algorithm="rows", block=ROW_BLOCK, workers=threads)
 
 
