@@ -50,6 +50,12 @@ SHARED_BLOCKS = 2
 are written while the next ones are computed. 6 products of 1500x64x1500 took 44 ms with 2 of them and 49 ms with 16.
 """
 
+SHORT_DEPTH = 96
+"""Up to so much of k a tile has so few blocks of rows too where panels are not packed for it: results are most of what
+moves, and are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of cycles:
+1200x32x512 3.3 and 3.8, 1200x64x2048 22.4 and 25.6, 1200x96x1000 16.3 and 16.8; 1200x128x1000 22.9 and 21.2.
+"""
+
 SHARING_ROWS = 768
 """The most rows that share such a panel: packing it takes no time beside them, and threads have units to share."""
 
@@ -210,10 +216,12 @@ def _panels(
     is_shared = packs and not gemm.outer_k and isinstance(gemm.depth, int) and gemm.depth <= depth
     parameter = problem.block.parameters.index(gemm.b.base)
     way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
+    is_short = not packs and isinstance(gemm.depth, int) and gemm.depth <= SHORT_DEPTH
     registers = register_rows(vectors, target)
+    rows = SHARED_BLOCKS * registers if is_shared or is_short else _chunk_rows(gemm, width)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(SHARED_BLOCKS * registers if is_shared else _chunk_rows(gemm, width), width, depth),
+        tile=Tile(rows, width, depth),
         unit_rows=SHARING_ROWS if is_shared else 0,
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(registers, width),

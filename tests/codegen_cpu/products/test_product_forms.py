@@ -94,6 +94,16 @@ def test_a_product_of_few_columns_has_units_for_threads() -> None:
     assert native.plan.kernels[0].scheduled(ContractionSchedule).tile.rows < 128
 
 
+@pytest.mark.parametrize("depth", [1, 5, 32, 96, 97])
+def test_results_of_a_short_sum_are_written_along_their_rows(depth: int) -> None:
+    x, w = sample(F32, 100, depth), sample(F32, depth, 70, seed=1)
+    native = Native(make([f"f32[100, {depth}]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")))
+    schedule = native.plan.kernels[0].scheduled(ContractionSchedule)
+    assert schedule.registers is not None
+    assert (schedule.tile.rows == 2 * schedule.registers.rows) is (depth <= 96)
+    native.check(x, bound=2 * precision(F32))
+
+
 def test_tiles_of_rows_share_a_panel() -> None:
     """Deep enough for one block, and more rows than one tile and than one unit have."""
     native = Native(make(["f32[M, 20]", "f32[N, 20]"], lambda ir, x, y: ir.dot(x, y, "mk,nk->mn")))
