@@ -22,6 +22,9 @@ __all__ = ["contraction_cost"]
 UNIT_PRODUCTS = 250.0
 """A unit of work takes about 60 ns besides its products."""
 
+CONSTANT_UNIT_PRODUCTS = 100.0
+"""One whose panel was packed when it was compiled: 20 ns. On Zen 1 a row by 32x128 takes 0.3 us so, by lines 0.6."""
+
 COPY_PRODUCTS = {"in order": 2.0, "widened": 12.0, "turned": 8.0, "gathered": 40.0}
 """A vector that is packed: in order along the lanes; from a constant panel of 16 bits, which comes from far memory; in
 squares that are turned in registers; element by element.
@@ -74,7 +77,8 @@ def _panel_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     lanes, vectors = schedule.workers.lanes, schedule.tile.columns // schedule.workers.lanes
     chunks = -(-sizes.rows // (schedule.unit_rows or schedule.tile.rows))
     panels, rest = divmod(-(-sizes.columns // lanes), vectors)
-    products = chunks * (panels + bool(rest)) * UNIT_PRODUCTS + sizes.rows * _finish(gemm, sizes.columns, lanes)
+    unit = UNIT_PRODUCTS if schedule.packing is None else CONSTANT_UNIT_PRODUCTS
+    products = chunks * (panels + bool(rest)) * unit + sizes.rows * _finish(gemm, sizes.columns, lanes)
     for width, count in ((vectors, panels), (rest, bool(rest))):
         if count:
             products += count * sizes.depth * _panel_step(gemm, schedule, sizes.rows, width, chunks, target)

@@ -19,6 +19,7 @@ FORMS = [
     ("mk,kn->mn", {"m": 130, "k": 70, "n": 130}, "", ("panels", 0, True)),
     ("mk,kn->mn", {"m": 3, "k": 70, "n": 130}, "", ("panels", 0, False)),
     ("mk,nk->mn", {"m": 1, "k": 70, "n": 130}, "", ("lines", 1, False)),
+    ("mk,nk->mn", {"m": 1, "k": 32, "n": 128}, "b", ("panels", 0, False)),
     ("mk,nk->mn", {"m": 130, "k": 70, "n": 130}, "", ("panels", 0, True)),
     ("mk,kn->nm", {"m": 130, "k": 70, "n": 130}, "", ("panels", 1, True)),
     ("mk,k->m", {"m": 75, "k": 300}, "", ("lines", 0, False)),
