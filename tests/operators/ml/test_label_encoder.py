@@ -1,6 +1,7 @@
 """LabelEncoder and CategoryMapper, with keys of every type."""
 
-from math import nan
+from collections.abc import Sequence
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -23,6 +24,53 @@ def test_integers_among_many_keys(version: int, target: str, symbolic: bool, cou
     attributes = {"keys_int64s": keys, "values_int64s": list(range(count)), "default_int64": -5}
     (y,) = run_ml("LabelEncoder", {"X": x}, version=version, symbolic=symbolic, target=target, **attributes)
     assert_same(y, expected)
+
+
+INTEGER_KEYS = {
+    "few": [7, -(1 << 63), (1 << 63) - 1],
+    "dense": [*range(-3, 9), 2, 40],
+    "dense at the least": [-(1 << 63) + place for place in (0, 5, 1, 1, 9, 2)],
+    "dense at the greatest": [(1 << 63) - 1 - place for place in (0, 5, 1, 1, 9, 2)],
+    "apart": [(-3) ** place for place in range(12)],
+    "many apart": [(-3) ** place for place in range(35)],
+}
+FLOAT_KEYS = {
+    "few": [1.5, nan, -inf, inf],
+    "dense": [3.0, -2.0, 0.0, 12.0, nan, 7.0, 7.0],
+    "equal and large": [1e30] * 6,
+    "apart": [0.5 * place for place in range(9)] + [inf, -inf, -0.0],
+    "many apart": [0.5 * place for place in range(-20, 20)] + [inf, nan, -inf],
+}
+
+
+def _looked_up(x: np.ndarray, keys: Sequence[float]) -> np.ndarray:
+    """The last place of each element, -1 where it is no key, element by element."""
+    same = [[place for place, key in enumerate(keys) if key == each or (each != each and key != key)] for each in x]
+    return np.array([max(places, default=-1) for places in same])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("form", INTEGER_KEYS)
+def test_integers_of_every_size(form: str, symbolic: bool, target: str) -> None:
+    keys = INTEGER_KEYS[form]
+    near = [key + step for key in keys for step in (-1, 0, 1) if -(1 << 63) <= key + step < 1 << 63]
+    x = np.array([*near, -(1 << 63), (1 << 63) - 1, 0], np.int64)
+    given = {"keys_int64s": keys, "values_int64s": list(range(len(keys)))}
+    (y,) = run_ml("LabelEncoder", {"X": x}, version=4, symbolic=symbolic, target=target, **given)
+    assert_same(y, _looked_up(x.tolist(), keys))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("form", FLOAT_KEYS)
+def test_floats_of_every_kind(form: str, symbolic: bool, target: str) -> None:
+    keys = FLOAT_KEYS[form]
+    near = [np.nextafter(np.float32(key), np.float32(side)) for key in keys for side in (-inf, inf)]
+    x = np.array([*keys, *near, 0.25, 1.0, -0.0, 3e38, -1e18, 1e19], np.float32)
+    given = {"keys_floats": keys, "values_int64s": list(range(len(keys)))}
+    (y,) = run_ml("LabelEncoder", {"X": x}, version=4, symbolic=symbolic, target=target, **given)
+    assert_same(y, _looked_up(x, np.array(keys, np.float32)))
 
 
 @pytest.mark.parametrize("target", TARGETS)
