@@ -110,15 +110,18 @@ class _Order:
 
 
 def _best_slot(slots: Sequence[_Slot], size: _Bytes, first: int, order: _Order) -> _Slot | None:
-    """A slot free from launch `first` on: the first that is large enough, else the last that may grow to be."""
+    """A slot free from launch `first` on: the first that is large enough, else the last that may grow to be.
+
+    Slots are compared by their sizes, of which there are fewer: slots of one size are as good as the first of them.
+    """
     free = [slot for slot in slots if slot.free_after < first]
-    fitting = [slot for slot in free if order.holds(slot.largest, size)]
+    counts = Counter(slot.largest for slot in free)
+    fitting = [each for each in counts if order.holds(each, size)]
     if fitting:
-        sizes = Counter(slot.largest for slot in fitting)
-        held = {each: sum(count for other, count in sizes.items() if order.holds(each, other)) for each in sizes}
-        return min(fitting, key=lambda slot: held[slot.largest])
-    growing = [slot for slot in free if all(order.holds(size, other) for other in slot.sizes)]
-    return growing[-1] if growing else None
+        held = {each: sum(counts[other] for other in fitting if order.holds(each, other)) for each in fitting}
+        return min((slot for slot in free if slot.largest in held), key=lambda slot: held[slot.largest])
+    may_grow = (slot for slot in reversed(free) if all(order.holds(size, other) for other in slot.sizes))
+    return next(may_grow, None)
 
 
 def value_bytes(value: Value) -> Dim:
