@@ -192,7 +192,9 @@ def _device_options(config: object, devices: object, target: Target) -> tuple[st
 def _device_count(devices: object) -> int:
     count = parse_devices(devices)
     if count is None:
-        message = f"devices={devices!r} is for onnxc.load, in each process; compile once, for cpu:N, and save that"
+        message = (
+            f"devices={devices!r} is for onnxc.load, in each process; compile once, for cpu:N or cuda:N, and save that"
+        )
         raise UnsupportedError(message, code="unsupported-devices")
     return count
 

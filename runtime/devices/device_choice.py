@@ -38,12 +38,7 @@ def parse_devices(devices: object) -> int | None:
 
 
 def expect_kind(devices: str | None, kind: str) -> None:
-    """Raises InputError, or UnsupportedError for ranks, where code of a kind ("cpu", "cuda") is for other devices."""
-    if devices is None:
-        return
-    if devices == RANKS and kind != "cpu":
-        message = f"devices={devices!r}: ranks compute on processors, and the code is for GPUs of one process: cuda:N"
-        raise UnsupportedError(message, code="unsupported-devices")
-    if devices != RANKS and devices.partition(":")[0] != kind:
+    """Raises InputError where code of a kind ("cpu", "cuda") is for other devices; ranks have those of either."""
+    if devices not in (None, RANKS) and devices.partition(":")[0] != kind:
         message = f"devices is {devices!r}, and the code is for {_KINDS[kind]}: target says what it is compiled for"
         raise InputError(message, code="device-kind-differs")

@@ -57,7 +57,7 @@ def make_for_devices(
     count = held.devices if devices is None else parse_devices(devices)
     expect_kind(devices, "cpu" if artifact.device is None else "cuda")
     if count is None:
-        return _make_for_ranks(artifact, division, threads, compilations, again, weights)
+        return _make_for_ranks(artifact, division, threads, compilations, again, weights, driver)
     _expect_devices(held.devices, count, f"devices is {devices!r}")
     if artifact.device is not None:
         # Programs for the CPU do without all that is needed for GPUs.
@@ -94,6 +94,7 @@ def _make_for_ranks(
     compilations: int,
     again: LoadAgain,
     weights: WeightsMode,
+    driver: "Driver | None",
 ) -> Executable:
     """The part of this rank of an executable that all ranks make at once."""
     world = connect()
@@ -102,9 +103,11 @@ def _make_for_ranks(
         _expect_devices(held.devices, world.size, f"there are {world.size} ranks; start them with mpirun -n N")
         world.expect_equal(_identity(artifact))
         own = max(available_threads() // world.sharers, 1) if threads is None else threads
+        engine = _engine_of_rank(artifact, division, own, world, driver, resident=weights == "resident")
+        world.meet("load")
         return RanksExecutable(
             signature_of(artifact),
-            _engine_of_rank(artifact, division, own, world, resident=weights == "resident"),
+            engine,
             artifact=artifact,
             report=artifact.report,
             compilations=compilations,
@@ -113,8 +116,12 @@ def _make_for_ranks(
 
 
 def _engine_of_rank(
-    artifact: Artifact, division: Division, threads: int, world: World, *, resident: bool
+    artifact: Artifact, division: Division, threads: int, world: World, driver: "Driver | None", *, resident: bool
 ) -> RanksEngine | RanksPipelineEngine:
+    if artifact.device is not None:
+        make = importlib.import_module("onnxc.runtime.gpu.rank_engine").gpu_engine_of_rank
+        made: RanksEngine | RanksPipelineEngine = make(artifact, division, world, driver)
+        return made
     if artifact.pipeline is not None:
         return ranks_pipeline_engine(artifact, artifact.pipeline, threads, world, resident=resident)
     added = division.added_inputs(artifact.program, world.rank, resident=resident)

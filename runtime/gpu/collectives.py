@@ -1,4 +1,4 @@
-"""Exchanges between GPUs of one process: calls of NCCL on the streams of all devices of a group, made at once.
+"""Exchanges between GPUs: calls of NCCL on the streams of all devices of a group, made at once.
 
 These streams are of exchanges alone, so that launches that need nothing of one overlap with it. The threads of the
 devices meet before anything is enqueued, and the last one enqueues for all: nobody's stream waits for a device that
@@ -6,7 +6,7 @@ never came, and errors of one end the others there.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
 
@@ -26,7 +26,7 @@ from onnxc.runtime.program import Host, compile_attributes
 from onnxc.runtime.records import record
 from onnxc.runtime.steps import RunStep, Slots, Symbols
 
-__all__ = ["Communicators", "Group"]
+__all__ = ["NOT_READY", "POLL_SECONDS", "Communicators", "Group", "expect_alike"]
 
 # CUresult: what is on a stream has not all run.
 NOT_READY = 600
@@ -38,7 +38,7 @@ Group = tuple[int, ...]
 
 
 class Communicators:
-    """The communicators of all groups of a program, whose device i is CUDA device i.
+    """The communicators of all groups of a program, whose device i is CUDA device i of this process.
 
     They are made at the first call, and again at the first one after a failure, which ends them all.
     """
@@ -46,17 +46,18 @@ class Communicators:
     def __init__(self, nccl: Nccl, groups: Iterable[Group], seconds: float) -> None:
         self.nccl, self.seconds = nccl, seconds
         self._groups = [group for group in dict.fromkeys(groups) if len(group) > 1]
-        self._made: dict[Group, list[int]] = {}
+        self._made: dict[Hashable, Mapping[int, int]] = {}
         self._is_open, self._lock = False, Lock()
 
     def open(self) -> None:
         """Has them all there."""
         with self._held():
             if not self._is_open:
-                self._end()
-                for group in self._groups:
-                    self._made[group] = self.nccl.connect(group)
-                self._is_open = True
+                self._connect()
+
+    def member(self, device: Device) -> int:
+        """Which device of the program a CUDA device is."""
+        return device.properties.ordinal
 
     def abort(self) -> None:
         """Ends all exchanges, those that run on devices included."""
@@ -64,8 +65,11 @@ class Communicators:
             self._end()
 
     @contextmanager
-    def of_group(self, group: Group) -> Iterator[list[int]]:
-        """The communicators of a group, which nobody ends meanwhile. Raises DeviceStopped where they have ended."""
+    def of_group(self, group: Hashable) -> Iterator[Mapping[int, int]]:
+        """Those of a group by the devices of this process in it, which nobody ends meanwhile.
+
+        Raises DeviceStopped where they have ended.
+        """
         with self._held():
             if not self._is_open:
                 raise DeviceStopped
@@ -76,29 +80,32 @@ class Communicators:
         with self._held():
             if not self._is_open:
                 raise DeviceStopped
-            for group, made in self._made.items():
-                problem = self.nccl.problem(made[group.index(device)]) if device in group else None
+            for made in self._made.values():
+                problem = self.nccl.problem(made[device]) if device in made else None
                 if problem is not None:
                     raise problem
 
     def watch(self, device: Device) -> Callable[[int], None]:
         """What waits for a stream of the device, no longer than the time limit, nor for exchanges that have failed."""
-        ordinal, query = device.properties.ordinal, device.driver.functions["cuStreamQuery"]
+        member, query = self.member(device), device.driver.functions["cuStreamQuery"]
 
         def wait(stream: int) -> None:
             limit = time.monotonic() + self.seconds
             while query(stream) == NOT_READY:
-                self.expect_well(ordinal)
+                self.expect_well(member)
                 if time.monotonic() > limit:
-                    message = f"the work of device {ordinal} did not end within {self.seconds:g} s"
-                    raise DeviceError(message, code="device-stalled")
+                    raise DeviceError(self.late(member), code="device-stalled")
                 time.sleep(POLL_SECONDS)
 
         return wait
 
+    def late(self, device: int) -> str:
+        """What is to be said where the work of a device has not ended in time."""
+        return f"the work of device {device} did not end within {self.seconds:g} s"
+
     def exchange_step(self, device: Device) -> Callable[[Host], RunStep[Call] | None]:
         """How a step runs that is a collective; None for what is none."""
-        ordinal = device.properties.ordinal
+        member = self.member(device)
 
         def prepare(step: Host) -> RunStep[Call] | None:
             if step.function not in _COLLECTIVES:
@@ -108,15 +115,25 @@ class Communicators:
             def run(slots: Slots, symbols: Symbols, call: Call) -> None:
                 given = attributes(symbols)
                 array = on_device(slots[step.inputs[0]], call)
-                slots[step.outputs[0]] = Arriving(_begin(step.function, array, given, ordinal, self, call))
+                slots[step.outputs[0]] = Arriving(_begin(step.function, array, given, member, self, call))
 
             return run
 
         return prepare
 
+    def _connect(self) -> None:
+        self._end()
+        for group in self._groups:
+            self._made[group] = self._connected(group)
+        self._is_open = True
+
+    def _connected(self, group: Group) -> Mapping[int, int]:
+        """New communicators of a group, by the devices of this process."""
+        return dict(zip(group, self.nccl.connect(group), strict=True))
+
     def _end(self) -> None:
         self._is_open = False
-        for communicator in [each for made in self._made.values() for each in made]:
+        for communicator in [each for made in self._made.values() for each in made.values()]:
             self.nccl.functions["ncclCommAbort"](communicator)
         self._made.clear()
 
@@ -156,7 +173,7 @@ def _begin(
 
     def enqueue(tickets: Sequence[np.ndarray], attributes: Mapping[str, object]) -> tuple[np.ndarray, ...]:
         with communicators.of_group(group) as members:
-            _enqueue(communicators.nccl, name, tickets, members)
+            _enqueue(communicators.nccl, name, tickets, tuple(members.values()), len(group))
         return tuple(tickets)
 
     call.in_flight = True
@@ -172,18 +189,23 @@ def _exchanges_of(call: Call) -> ExchangeStream:
     return call.workspace.exchanges
 
 
-def _enqueue(nccl: Nccl, name: str, tickets: Sequence[np.ndarray], members: Sequence[int]) -> None:
-    """One group of calls, which NCCL starts as one."""
-    parts = [_part(ticket, communicator) for ticket, communicator in zip(tickets, members, strict=True)]
-    if len({(part.size, part.type, part.operation) for part in parts}) != 1:
-        message = f"devices bring {sorted({part.size for part in parts})} elements to {name}"
+def expect_alike(name: str, tickets: Sequence[np.ndarray]) -> None:
+    """Raises DeviceError unless all devices bring as much of one type to an exchange, to be combined in one way."""
+    if len({tuple(ticket[_SIZE:].tolist()) for ticket in tickets}) != 1:
+        message = f"devices bring {sorted({int(ticket[_SIZE]) for ticket in tickets})} elements to {name}"
         raise DeviceError(message, code="collectives-differ")
+
+
+def _enqueue(nccl: Nccl, name: str, tickets: Sequence[np.ndarray], members: Sequence[int], count: int) -> None:
+    """One group of calls, which NCCL starts as one, of those of `count` devices that are of this process."""
+    expect_alike(name, tickets)
+    parts = [_part(ticket, communicator) for ticket, communicator in zip(tickets, members, strict=True)]
     if parts[0].size == 0:
         return
     purpose = f"to enqueue {name}"
     with nccl.group(purpose):
         for part in parts:
-            for function, *arguments in _COLLECTIVES[name].calls(part, len(parts)):
+            for function, *arguments in _COLLECTIVES[name].calls(part, count):
                 nccl.call(purpose, str(function), *arguments, part.communicator, part.stream)
 
 
@@ -198,6 +220,10 @@ class _Part:
     type: int
     operation: int
     communicator: int
+
+
+# Where in a ticket it is told how much a device brings, of which type, to be combined how: behind what is its own.
+_SIZE = 3
 
 
 def _part(ticket: np.ndarray, communicator: int) -> _Part:

@@ -10,22 +10,43 @@ from ctypes import POINTER, c_int, c_size_t, c_void_p
 from functools import cache
 
 from onnxc.runtime.errors import DeviceError
-from onnxc.runtime.gpu.shared_library import addresses_of, open_library
+from onnxc.runtime.gpu.shared_library import addresses_of, open_library, read_pointer
 
-__all__ = ["PROTOTYPES", "Nccl", "combines", "load_nccl", "reduction", "this_nccl"]
+__all__ = ["PROTOTYPES", "Config", "Nccl", "UniqueId", "combines", "load_nccl", "reduction", "this_nccl"]
 
 LIBRARIES = ("libnccl.so.2", "libnccl.so")
 
-# ncclSend and ncclRecv came with 2.7, sums of bf16 with 2.10.
-LEAST_VERSION = 21000
+# Communicators that do not block came with 2.14, which is older than CUDA 12 and so than any driver that we run on.
+LEAST_VERSION = 21400
 
 # ncclResult_t: an operation of a communicator that does not block goes on.
 IN_PROGRESS = 7
+
+ID_BYTES = 128
+
+
+class UniqueId(ctypes.Structure):
+    """ncclUniqueId: what the processes of one communicator know it by."""
+
+    _fields_ = (("data", ctypes.c_ubyte * ID_BYTES),)
+
+
+class Config(ctypes.Structure):
+    """ncclConfig_t as it was in 2.14; later versions read no more than what `size` and `version` say."""
+
+    _fields_ = (
+        ("size", c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", c_int),
+    )  # fmt: skip
+
+
+_CONFIG_MAGIC = 0xCAFEBEEF
 
 # Argument types; every function gives a ncclResult_t.
 PROTOTYPES: Mapping[str, tuple[type, ...]] = {
     "ncclGetVersion": (POINTER(c_int),),
     "ncclCommInitAll": (POINTER(c_void_p), c_int, POINTER(c_int)),
+    "ncclGetUniqueId": (POINTER(UniqueId),),
+    "ncclCommInitRankConfig": (POINTER(c_void_p), c_int, UniqueId, c_int, POINTER(Config)),
     "ncclCommAbort": (c_void_p,),
     "ncclCommGetAsyncError": (c_void_p, POINTER(c_int)),
     "ncclGroupStart": (),
@@ -82,9 +103,12 @@ class Nccl:
             raise _too_old(f"NCCL {library} says version {version.value}")
 
     def call(self, purpose: str, name: str, *arguments: object) -> None:
-        """Calls a function; DeviceError, which tells the purpose, where it fails."""
+        """Calls a function; DeviceError, which tells the purpose, where it fails.
+
+        For a communicator that does not block what was asked for may go on when this returns: see `is_busy`.
+        """
         result = self.functions[name](*arguments)
-        if result:
+        if result not in (0, IN_PROGRESS):
             raise self.error(result, purpose, name)
 
     @contextmanager
@@ -112,11 +136,38 @@ class Nccl:
         self.call(f"to connect the CUDA devices {listed}", "ncclCommInitAll", made, len(devices), ordinals)
         return [address or 0 for address in made]
 
+    def new_id(self) -> bytes:
+        """What the processes of a communicator, which are yet to join it, know it by."""
+        made = UniqueId()
+        self.call("to name a communicator", "ncclGetUniqueId", ctypes.byref(made))
+        return bytes(made.data)
+
+    def join(self, name: bytes, rank: int, count: int) -> int:
+        """The communicator of this process, the one of this rank of `count`, for the CUDA device that is current.
+
+        It does not block: it is there when it is not busy any more, which takes all others.
+        """
+        made, config = c_void_p(), Config(ctypes.sizeof(Config), _CONFIG_MAGIC, LEAST_VERSION, 0)
+        arguments = count, UniqueId.from_buffer_copy(name), rank, ctypes.byref(config)
+        self.call("to join a communicator", "ncclCommInitRankConfig", ctypes.byref(made), *arguments)
+        return read_pointer(made)
+
+    def is_busy(self, communicator: int) -> bool:
+        """Whether a communicator that does not block has not yet taken what was called last. Raises DeviceError."""
+        status = self._status(communicator)
+        if status not in (0, IN_PROGRESS):
+            raise self.error(status, "in a call", "NCCL")
+        return status == IN_PROGRESS
+
     def problem(self, communicator: int) -> DeviceError | None:
         """What went wrong in the exchanges that were enqueued, None for nothing so far."""
+        status = self._status(communicator)
+        return self.error(status, "in an exchange", "NCCL") if status not in (0, IN_PROGRESS) else None
+
+    def _status(self, communicator: int) -> int:
         status = c_int()
         self.call("in a call", "ncclCommGetAsyncError", communicator, ctypes.byref(status))
-        return self.error(status.value, "in an exchange", "NCCL") if status.value not in (0, IN_PROGRESS) else None
+        return status.value
 
 
 def load_nccl() -> Nccl:
@@ -139,4 +190,4 @@ def this_nccl() -> Nccl:
 
 
 def _too_old(text: str) -> DeviceError:
-    return DeviceError(f"{text}; needed is {LEAST_VERSION} (2.10) or newer: update NCCL", code="nccl-too-old")
+    return DeviceError(f"{text}; needed is {LEAST_VERSION} (2.14) or newer: update NCCL", code="nccl-too-old")

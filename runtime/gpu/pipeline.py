@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["gpu_pipeline_engine"]
+__all__ = ["GpuSegment", "gpu_pipeline_engine", "segment_on"]
 
 
 def gpu_pipeline_engine(artifact: Artifact, pipeline: Pipeline, driver: Driver, nccl: Nccl) -> "GpuPipelineEngine":
@@ -38,32 +38,36 @@ def gpu_pipeline_engine(artifact: Artifact, pipeline: Pipeline, driver: Driver, 
     communicators = Communicators(nccl, [*groups, *pairs], exchange_seconds())
     transfers = Transfers(communicators)
     segments = {
-        ordinal: _segment(segment, role, driver, communicators, transfers)
+        ordinal: segment_on(
+            dict(zip(role.devices, role.devices, strict=True)), segment, role, driver, communicators, transfers
+        )
         for ordinal, (segment, role) in enumerate(zip(artifact.segments, pipeline.roles, strict=True))
     }
     return GpuPipelineEngine(pipeline, segments, segments[0].defaults(), communicators)
 
 
-def _segment(
-    artifact: Artifact, role: Role, driver: Driver, communicators: Communicators, transfers: Transfers
-) -> "_GpuSegment":
+def segment_on(
+    devices: Mapping[int, int],
+    artifact: Artifact,
+    role: Role,
+    driver: Driver,
+    communicators: Communicators,
+    transfers: Transfers,
+) -> "GpuSegment":
+    """The segment on those of its devices that are of this process, each with its CUDA device."""
     division = artifact.division
     assert division is not None, artifact.program.name
-    engines = engines_on(artifact, role.devices, driver, communicators)
-    added = [resident_shares(artifact, division, engine, index) for index, engine in enumerate(engines)]
-    return _GpuSegment(
-        own_signature(artifact),
-        role,
-        dict(zip(role.devices, engines, strict=True)),
-        dict(zip(role.devices, added, strict=True)),
-        communicators,
-        transfers,
-    )
+    engines = dict(zip(devices, engines_on(artifact, devices.values(), driver, communicators), strict=True))
+    added = {
+        device: resident_shares(artifact, division, engine, role.devices.index(device))
+        for device, engine in engines.items()
+    }
+    return GpuSegment(own_signature(artifact), role, engines, added, communicators, transfers)
 
 
 @record(eq=False)
-class _GpuSegment:
-    """The program of a segment on each of its devices; `added` are the values of its last inputs there."""
+class GpuSegment:
+    """The program of a segment on its devices that are of this process; `added` are the values of its last inputs."""
 
     signature: Signature
     role: Role
@@ -88,10 +92,10 @@ class _GpuSegment:
 
     def defaults(self) -> Mapping[int, np.ndarray]:
         """The values of the inputs that a call may leave out, by number."""
-        return self.engines[self.role.devices[0]].defaults()
+        return next(iter(self.engines.values())).defaults()
 
     def stats(self) -> Stats:
-        """What has run so far, on all of its devices."""
+        """What has run so far, on all of these devices."""
         return work_of(engine.stats() for engine in self.engines.values())
 
 
@@ -101,7 +105,7 @@ class GpuPipelineEngine(PipelineEngine):
     def __init__(
         self,
         pipeline: Pipeline,
-        segments: Mapping[int, _GpuSegment],
+        segments: Mapping[int, GpuSegment],
         defaults: Mapping[int, np.ndarray],
         communicators: Communicators,
     ) -> None:

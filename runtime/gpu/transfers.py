@@ -49,7 +49,7 @@ class Transfers:
         pair, call.in_flight = pair_of(source, target), True
         with self._communicators.of_group(pair) as members:
             outlet, nccl = self._outlet(value.device), self._communicators.nccl
-            sender, receiver = members[pair.index(source)], members[pair.index(target)]
+            sender, receiver = members[source], members[target]
             with nccl.group(_PURPOSE):
                 peer = pair.index(target)
                 nccl.call(_PURPOSE, "ncclSend", value.address, value.nbytes, BYTES, peer, sender, outlet.stream)

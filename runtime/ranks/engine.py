@@ -10,9 +10,9 @@ from onnxc.runtime.devices.divided_executable import DividedExecutable
 from onnxc.runtime.devices.local_inputs import local_inputs
 from onnxc.runtime.devices.local_layout import LocalLayout, local_values
 from onnxc.runtime.devices.pipeline import Pipeline
-from onnxc.runtime.devices.pipeline_engine import PipelineEngine, RunningSegment
+from onnxc.runtime.devices.pipeline_engine import PipelineEngine, SegmentOfDevices
 from onnxc.runtime.engine import Engine
-from onnxc.runtime.host.rendezvous import device_of_thread, receive, send
+from onnxc.runtime.host.rendezvous import Exchanges, device_of_thread, receive, send
 from onnxc.runtime.ranks.gathered_inputs import gather_inputs
 from onnxc.runtime.ranks.world import World
 from onnxc.runtime.values import host_value
@@ -25,24 +25,29 @@ __all__ = ["RanksEngine", "RanksExecutable", "RanksPipelineEngine"]
 
 
 class RanksEngine(DividedEngine):
-    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`."""
+    """Runs the program of `engine` as the device of this rank, with its last inputs, `added`.
+
+    exchanges: by which values go between devices, those of the world where they lie on the host.
+    """
 
     def __init__(
         self,
         engine: Engine,
-        added: Sequence[np.ndarray],
+        added: Sequence["SlotValue"],
         world: World,
         inputs: Sequence[LocalLayout | None] = (),
         outputs: Sequence[LocalLayout | None] = (),
+        exchanges: Exchanges | None = None,
     ) -> None:
         super().__init__(engine, (world.rank,), inputs, outputs)
         self.world, self._added = world, added
+        self._exchanges = world.exchanges if exchanges is None else exchanges
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
         """The outputs, whole or as this rank holds them."""
-        with device_of_thread(self.world.exchanges, self.world.rank):
+        with device_of_thread(self._exchanges, self.world.rank):
             results = self._engine.run((*local_inputs(self.inputs, values, self.world.rank), *self._added), sizes)
         return local_values(self._outputs, sizes, {self.world.rank: results}) if self._outputs else results
 
@@ -53,12 +58,14 @@ class RanksPipelineEngine(PipelineEngine):
     def __init__(
         self,
         pipeline: Pipeline,
-        segments: Mapping[int, RunningSegment],
+        segments: Mapping[int, SegmentOfDevices],
         defaults: Mapping[int, np.ndarray],
         world: World,
+        exchanges: Exchanges | None = None,
     ) -> None:
         super().__init__(pipeline, segments, defaults)
         self.world, self.devices = world, (world.rank,)
+        self._exchanges = world.exchanges if exchanges is None else exchanges
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -67,7 +74,7 @@ class RanksPipelineEngine(PipelineEngine):
         self.count_call()
         rank = self.world.rank
         owners = {output: role.devices[0] for role in self.pipeline.roles for output in role.outputs}
-        with device_of_thread(self.world.exchanges, rank):
+        with device_of_thread(self._exchanges, rank):
             made = self.run_device(rank, values)
             for output in made:
                 for other in range(self.world.size):

@@ -99,7 +99,8 @@ class RankExchanges:
         self, rank: int, link: Link, seconds: float, failure: Callable[[int, Sequence[int]], Failure | None]
     ) -> None:
         self.call = 0
-        self._rank, self._link, self._seconds, self._failure = rank, link, seconds, failure
+        self.seconds = seconds
+        self._rank, self._link, self._failure = rank, link, failure
         self._rounds: dict[tuple[int, ...], int] = {}
         self._begun: set[Stamp] = set()
         self._ahead: dict[int, Message] = {}
@@ -168,19 +169,23 @@ class RankExchanges:
         self._wait(poll, lambda: (source,), f"send what device {self._rank} waits for")
         return came[0].array
 
+    def expect_well(self, awaited: Sequence[int]) -> None:
+        """Raises RankFailed where the call, which waits for these ranks, cannot be completed."""
+        failure = self._failure(self.call, awaited)
+        if failure is not None:
+            raise RankFailed(failure)
+
     def _transfer(self, key: Hashable) -> Stamp:
         return Stamp(self.call, TRANSFER, str(key))
 
     def _wait(self, poll: Callable[[], bool], missing: Callable[[], Sequence[int]], what: str) -> None:
         """Looks until `poll` holds; raises RankFailed, or DeviceError where `missing` do not `what` in time."""
-        deadline, pause = time.monotonic() + self._seconds, 0.0
+        deadline, pause = time.monotonic() + self.seconds, 0.0
         while not poll():
-            failure = self._failure(self.call, missing())
-            if failure is not None:
-                raise RankFailed(failure)
+            self.expect_well(missing())
             if time.monotonic() > deadline:
                 late = ", ".join(map(str, missing()))
-                message = f"device {late} did not {what} within {self._seconds:g} s"
+                message = f"device {late} did not {what} within {self.seconds:g} s"
                 raise DeviceError(message, code="device-stalled")
             time.sleep(pause)
             pause = min(2 * pause + 1e-5, LONGEST_PAUSE_S)

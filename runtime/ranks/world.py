@@ -26,7 +26,8 @@ __all__ = ["World", "connect"]
 class World:
     """The ranks of MPI, connected; rank i is device i.
 
-    sharers: how many of them have the same processors as this one.
+    sharers: how many of them have the same processors as this one. local_rank: how many of those before it are on its
+    host.
     """
 
     def __init__(self, link: MpiLink) -> None:
@@ -39,7 +40,9 @@ class World:
         about = list(map(_as_list, gathered))
         processors = [(host, cpus) for host, _, cpus in about]
         self.sharers = processors.count(processors[self.rank])
-        is_local = len({str(host) for host, _ in processors}) == 1
+        hosts = [host for host, _ in processors]
+        self.local_rank = hosts[: self.rank].count(hosts[self.rank])
+        is_local = len(set(map(str, hosts))) == 1
         listening, own = listener(self.size, is_local=is_local)
         sockets = connect_all(self.rank, listening, self._addresses, own)
         names = {
@@ -92,6 +95,10 @@ class World:
         if others:
             listed = ", ".join(map(str, others))
             raise DeviceError(f"device {listed} has another artifact than device 0", code="artifacts-differ")
+
+    def meet(self, name: str) -> None:
+        """Returns when all ranks have come to this, so that what one of them lacks is an error in all."""
+        self.gather(np.zeros(0, np.uint8), name)
 
     def gather(self, array: np.ndarray, name: str) -> list[np.ndarray]:
         """What each rank has come with, in order; `name` says what for, and is the same on all."""

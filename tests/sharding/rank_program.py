@@ -164,7 +164,7 @@ def leave_at_exchange(how: str, ordinal: int) -> None:
 
         return acted
 
-    for name in ("send", "receive", "bring"):
+    for name in ("send", "receive", "started"):
         setattr(exchanges, name, leaving(getattr(exchanges, name)))
 
 

@@ -41,7 +41,7 @@ def start(ranks: int, *command: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
         env=environment,
         cwd=ROOT,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 
-from onnxc.runtime.gpu.nccl import PROTOTYPES, Nccl
+from onnxc.runtime.gpu.nccl import PROTOTYPES, Config, Nccl, UniqueId
 from tests.support.fake_driver import FakeDriver
 from tests.support.fake_streams import FakeStream, Record
 
@@ -120,11 +120,19 @@ class FakeNccl:
             self.communicators[self._next] = _Communicator(listed, rank)
             out[rank] = self._next
 
+    def ncclGetUniqueId(self, out: "ctypes._Pointer[UniqueId]") -> None:
+        raise AssertionError("one process has no need of it")
+
+    def ncclCommInitRankConfig(
+        self, out: "ctypes._Pointer[c_void_p]", count: int, name: UniqueId, rank: int, config: "ctypes._Pointer[Config]"
+    ) -> int | None:
+        raise AssertionError("one process makes all communicators at once")
+
     def ncclCommAbort(self, communicator: int) -> None:
         del self.communicators[communicator]
         self.aborted += 1
 
-    def ncclCommGetAsyncError(self, communicator: int, out: "ctypes._Pointer[c_int]") -> None:
+    def ncclCommGetAsyncError(self, communicator: int, out: "ctypes._Pointer[c_int]") -> int | None:
         assert communicator in self.communicators
         out[0] = self.async_error
 
@@ -132,7 +140,7 @@ class FakeNccl:
         assert self._grouped is None, "a group within a group"
         self._grouped = []
 
-    def ncclGroupEnd(self) -> None:
+    def ncclGroupEnd(self) -> int | None:
         grouped, self._grouped = self._grouped, None
         assert grouped is not None
         by_rank: dict[int, list[_Called]] = {}

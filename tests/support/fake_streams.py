@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 
 Work = Callable[[], None]
 
+
+class NotYet(Exception):
+    """What is next on a stream waits for another process."""
+
+
 LEGACY = 1
 
 
@@ -53,8 +58,12 @@ class FakeStream:
         work = self.queue.popleft()
         if isinstance(work, Record):
             work.is_done = True
-        else:
+            return
+        try:
             work()
+        except NotYet:
+            self.queue.appendleft(work)
+            raise
 
 
 class FakeStreams:
@@ -93,8 +102,11 @@ class FakeStreams:
         for stream in self._streams.values():
             stream.capture = None
 
+    def all(self) -> tuple[FakeStream, ...]:
+        return self._default, *self._streams.values()
+
     def run_all(self) -> None:
-        for stream in (self._default, *self._streams.values()):
+        for stream in self.all():
             stream.run()
 
     @property
