@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxc.runtime.arrays import import_array
+from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.devices.local_layout import LocalLayout
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import DTYPES, DType
@@ -52,21 +53,27 @@ def import_block(value: object, dtype: DType, what: str, expected: str) -> np.nd
 
 
 def local_inputs(
-    layouts: Sequence[LocalLayout | None], values: Sequence["SlotValue"], device: int
+    layouts: Sequence[LocalLayout | None], values: Sequence["SlotValue"], device: int, *, on_device: bool = False
 ) -> "tuple[SlotValue, ...]":
-    """What a device reads of each input of a call; the values behind those of the layouts are for all."""
+    """What a device reads of each input of a call; the values behind those of the layouts are for all.
+
+    on_device: whether it reads shards in the memory of devices as they are.
+    """
     parts = [
-        value if layout is None else _local(layout, value, device)
+        value if layout is None else _local(layout, value, device, on_device=on_device)
         for layout, value in zip(layouts, values, strict=False)
     ]
     return (*parts, *values[len(parts) :])
 
 
-def _local(layout: LocalLayout, value: "SlotValue", device: int) -> np.ndarray:
+def _local(layout: LocalLayout, value: "SlotValue", device: int, *, on_device: bool) -> np.ndarray | DeviceValue:
     """The block of a device: a view, or the shard itself, where it is full and its elements are in order."""
     if isinstance(value, Shards):
         shape = value.shape
-        block = next(shard.data for shard in value.shards if shard.device == device)
+        shard = next(shard for shard in value.shards if shard.device == device)
+        if on_device and isinstance(shard.data, DeviceValue) and shard.data.shape == layout.room(shape):
+            return shard.data
+        block = shard.host()
     else:
         whole = as_array(value)
         shape = whole.shape
@@ -80,4 +87,6 @@ def _local(layout: LocalLayout, value: "SlotValue", device: int) -> np.ndarray:
 
 def _is_block(data: object, index: Sequence[slice], dtype: DType) -> bool:
     shape = tuple(each.stop - each.start for each in index)
-    return isinstance(data, np.ndarray) and data.dtype == dtype and data.shape == shape and data.flags.aligned
+    if not isinstance(data, np.ndarray | DeviceValue) or data.dtype != dtype or data.shape != shape:
+        return False
+    return isinstance(data, DeviceValue) or data.flags.aligned

@@ -10,13 +10,14 @@ import numpy as np
 
 from onnxc.runtime.arrays import type_text
 from onnxc.runtime.check_program import is_size
+from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.devices.shards import Shard, Shards
 from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.encoding import decode_noun
 from onnxc.runtime.program import Binding, Check, JsonValue, Parameter, Program, SizeText, compile_sizes
 from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
-from onnxc.runtime.values import as_array
+from onnxc.runtime.values import arrived, as_array
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
@@ -42,7 +43,7 @@ class LocalLayout:
     counts: tuple[int, ...]
     blocks: tuple[tuple[int, ...], ...]
 
-    def shards(self, sizes: Sequence[int], held: Mapping[int, np.ndarray]) -> Shards:
+    def shards(self, sizes: Sequence[int], held: Mapping[int, np.ndarray | DeviceValue]) -> Shards:
         """What these devices hold, for the values of the symbols; blocks end where the whole does."""
         shape = self._shape_of(sizes)
         index = self.index(shape)
@@ -131,14 +132,22 @@ def local_values(
     """The outputs of a call, for what devices of this process gave: the first of them says what is not divided."""
     first = next(iter(held.values()))
     return [
-        first[k] if each is None else each.shards(sizes, {device: as_array(made[k]) for device, made in held.items()})
+        first[k] if each is None else each.shards(sizes, {device: _tensor(made[k]) for device, made in held.items()})
         for k, each in enumerate(outputs)
     ]
 
 
-def _shard(device: int, index: tuple[slice, ...], data: np.ndarray) -> Shard:
-    held = data[tuple(slice(each.stop - each.start) for each in index)]
-    return Shard(device, index, held if held.shape == data.shape else held.copy())
+def _shard(device: int, index: tuple[slice, ...], data: np.ndarray | DeviceValue) -> Shard:
+    shape = tuple(each.stop - each.start for each in index)
+    if shape == data.shape:
+        return Shard(device, index, data)
+    return Shard(device, index, as_array(data)[tuple(map(slice, shape))].copy())
+
+
+def _tensor(value: "SlotValue") -> np.ndarray | DeviceValue:
+    value = arrived(value)
+    assert isinstance(value, np.ndarray | DeviceValue), type(value)
+    return value
 
 
 def _fits(layout: LocalLayout, parameter: Parameter, symbols: int, devices: int) -> bool:

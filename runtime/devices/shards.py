@@ -3,6 +3,7 @@
 import numpy as np
 
 from onnxc.runtime.arrays import type_text
+from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.dtypes import DType, dtype_name
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.records import record
@@ -16,12 +17,17 @@ class Shard:
 
     device: its ordinal in the configuration. index: for each axis which elements of the whole these are, as slices
     with both ends; `whole[shard.index]` and `shard.data` are equal. data: an array of the caller's own, empty where the
-    axis ends before the block of this device.
+    axis ends before the block of this device. On a GPU it lies in the memory of the device, as a `DeviceArray`, unless
+    the end of an axis cuts the block short.
     """
 
     device: int
     index: tuple[slice, ...]
-    data: np.ndarray
+    data: np.ndarray | DeviceValue
+
+    def host(self) -> np.ndarray:
+        """The elements in the memory of the host."""
+        return self.data if isinstance(self.data, np.ndarray) else self.data.host()
 
 
 @record(eq=False)
@@ -55,7 +61,7 @@ class Shards:
         result = np.empty(self.shape, self.dtype)
         held = np.zeros(self.shape, bool)
         for shard in self.shards:
-            result[shard.index], held[shard.index] = shard.data, True
+            result[shard.index], held[shard.index] = shard.host(), True
         if not held.all():
             message = f"{int(held.sum())} of {held.size} elements of the output are in this process"
             raise InputError(message, code="shards-elsewhere")

@@ -19,8 +19,9 @@ from onnxc.runtime.gpu.nccl import Nccl, this_nccl
 from onnxc.runtime.gpu.pipeline import GpuSegment, segment_on
 from onnxc.runtime.gpu.rank_communicators import Lane, RankCommunicators, Tickets
 from onnxc.runtime.gpu.rank_transfers import RankTransfers
-from onnxc.runtime.gpu.shares import engines_on, exchanging_call, resident_shares
+from onnxc.runtime.gpu.shares import engines_on, exchanging_call, readable, resident_shares, wanted_of
 from onnxc.runtime.gpu.transfers import Transfers
+from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.host.rendezvous import Combine, Sendable
 from onnxc.runtime.ranks.engine import RanksEngine, RanksPipelineEngine
 from onnxc.runtime.ranks.world import World
@@ -50,7 +51,9 @@ def gpu_engine_of_rank(
     (engine,) = engines_on(artifact, [world.local_rank], driver, communicators)
     added = resident_shares(artifact, division, engine, world.rank)
     exchanges = _Exchanges(tickets, RankTransfers(communicators, world.exchanges, engine.device, world.rank))
-    return RanksEngine(_EngineOfRank(engine, communicators), added, world, division.inputs, division.outputs, exchanges)
+    wanted = wanted_of(division.outputs or (None,) * len(artifact.program.outputs), whole=Residency.HOST)
+    of_rank = _EngineOfRank(engine, communicators, wanted)
+    return RanksEngine(of_rank, added, world, division.inputs, division.outputs, exchanges, on_device=True)
 
 
 def _pipeline_engine(
@@ -93,19 +96,20 @@ class _Exchanges:
 
 @record(eq=False)
 class _EngineOfRank:
-    """Runs the program of one device, whose outputs come to the host."""
+    """Runs the program of one device, whose outputs lie where they are wanted."""
 
     engine: DeviceEngine
     communicators: RankCommunicators
+    wanted: tuple[Residency, ...]
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
-        """The outputs on the host."""
+        """The outputs, complete."""
         with self.engine.device.current():
             self.communicators.open()
             with exchanging_call(self.engine, self.communicators) as call:
-                return self.engine.run_in(call, values, sizes, self.engine.on_host)
+                return self.engine.run_in(call, readable(values, call), sizes, self.wanted)
 
     def fast_call(self) -> None:
         """There is none: a call begins with all devices."""

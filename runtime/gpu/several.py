@@ -22,11 +22,10 @@ from onnxc.runtime.gpu.engine import DeviceEngine
 from onnxc.runtime.gpu.load import this_driver
 from onnxc.runtime.gpu.nccl import Nccl, this_nccl
 from onnxc.runtime.gpu.pipeline import gpu_pipeline_engine
-from onnxc.runtime.gpu.shares import engines_on, exchanging_call, resident_shares
+from onnxc.runtime.gpu.shares import engines_on, exchanging_call, readable, resident_shares, wanted_of
 from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.load import signature_of
 from onnxc.runtime.stats import Stats, work_of
-from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
@@ -83,7 +82,7 @@ class SeveralEngine(DividedEngine):
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
-        """The outputs on the host: those of the first device, or what each holds of them."""
+        """The outputs: those of the first device on the host, or what each holds of them in its memory."""
         with self._lock:
             self._calls += 1
             self._communicators.open()
@@ -94,14 +93,10 @@ class SeveralEngine(DividedEngine):
     def _run(self, device: int, values: Sequence["SlotValue"], sizes: tuple[int, ...]) -> list["SlotValue"]:
         """The outputs on a device; what every device has whole is copied to the host from the first alone."""
         engine = self._engines[device]
-        wanted = tuple(Residency.DEVICE if device and output is None else Residency.HOST for output in self._outputs)
+        wanted = wanted_of(self._outputs, whole=Residency.DEVICE if device else Residency.HOST)
         with exchanging_call(engine, self._communicators) as call:
-            given = (*local_inputs(self.inputs, values, device), *self._added[device])
-            results = engine.run_in(call, given, sizes, wanted)
-        return [
-            host_value(value) if residency == Residency.HOST else value
-            for value, residency in zip(results, wanted, strict=True)
-        ]
+            blocks = readable(local_inputs(self.inputs, values, device, on_device=True), call)
+            return engine.run_in(call, (*blocks, *self._added[device]), sizes, wanted)
 
     def stats(self) -> Stats:
         """What has run so far, on all devices."""

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.devices.division import Division
+from onnxc.runtime.devices.local_layout import LocalLayout
+from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.collectives import Communicators
 from onnxc.runtime.gpu.driver import Driver
 from onnxc.runtime.gpu.engine import DeviceEngine, resident
 from onnxc.runtime.gpu.memory import Buffer
+from onnxc.runtime.gpu.wanted import Residency
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.load import image_of, locations_of
 from onnxc.runtime.native.addresses import read_address
+from onnxc.runtime.values import host_value
 
 if TYPE_CHECKING:
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["engines_on", "exchanging_call", "resident_shares"]
+__all__ = ["engines_on", "exchanging_call", "readable", "resident_shares", "wanted_of"]
 
 
 def engines_on(
@@ -48,6 +52,23 @@ def exchanging_call(engine: DeviceEngine, communicators: Communicators) -> Itera
             # Others may wait on their devices for exchanges that this one has no part in any more.
             communicators.abort()
             raise
+
+
+def readable(values: Iterable["SlotValue"], call: Call) -> "list[SlotValue]":
+    """The inputs of a program, where arrays that lie on another device than that of the call are on the host."""
+    given: list[SlotValue] = []
+    for value in values:
+        if isinstance(value, DeviceArray) and value.device.properties.ordinal == call.device.properties.ordinal:
+            call.follow_work(value)
+            given.append(value)
+        else:
+            given.append(host_value(value))
+    return given
+
+
+def wanted_of(outputs: Iterable[LocalLayout | None], *, whole: Residency) -> tuple[Residency, ...]:
+    """Where each output is to lie: what stays divided on its device, any other as `whole` says."""
+    return tuple(whole if output is None else Residency.DEVICE for output in outputs)
 
 
 def resident_shares(artifact: Artifact, division: Division, engine: DeviceEngine, device: int) -> list["SlotValue"]:

@@ -27,7 +27,8 @@ __all__ = ["RanksEngine", "RanksExecutable", "RanksPipelineEngine"]
 class RanksEngine(DividedEngine):
     """Runs the program of `engine` as the device of this rank, with its last inputs, `added`.
 
-    exchanges: by which values go between devices, those of the world where they lie on the host.
+    exchanges: by which values go between devices, those of the world where they lie on the host; on_device: whether the
+    engine reads shards where they lie in the memory of its device.
     """
 
     def __init__(
@@ -38,17 +39,20 @@ class RanksEngine(DividedEngine):
         inputs: Sequence[LocalLayout | None] = (),
         outputs: Sequence[LocalLayout | None] = (),
         exchanges: Exchanges | None = None,
+        *,
+        on_device: bool = False,
     ) -> None:
         super().__init__(engine, (world.rank,), inputs, outputs)
         self.world, self._added = world, added
-        self._exchanges = world.exchanges if exchanges is None else exchanges
+        self._exchanges, self._on_device = world.exchanges if exchanges is None else exchanges, on_device
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
     ) -> Sequence["SlotValue"]:
         """The outputs, whole or as this rank holds them."""
         with device_of_thread(self._exchanges, self.world.rank):
-            results = self._engine.run((*local_inputs(self.inputs, values, self.world.rank), *self._added), sizes)
+            blocks = local_inputs(self.inputs, values, self.world.rank, on_device=self._on_device)
+            results = self._engine.run((*blocks, *self._added), sizes)
         return local_values(self._outputs, sizes, {self.world.rank: results}) if self._outputs else results
 
 

@@ -35,7 +35,7 @@ def _whole(own: Shards, world: World) -> np.ndarray:
     (shard,) = own.shards
     ends = [(each.start, each.stop, size) for each, size in zip(shard.index, own.shape, strict=True)]
     layouts = world.gather(np.array(ends, np.int64).reshape(-1, 3), _NAME)
-    blocks = world.gather(shard.data, _NAME)
+    blocks = world.gather(shard.host(), _NAME)
     types = [
         type_text(dtype_name(block.dtype), layout[:, 2].tolist()) for block, layout in zip(blocks, layouts, strict=True)
     ]

@@ -65,7 +65,7 @@ def answer(exe: Executable, inputs: Arrays) -> tuple[Arrays, AllShards, Collecti
 def _shards(value: "SlotValue", count: int) -> list[Shard]:
     """What each device holds; what is no Shards is whole on each of them."""
     if isinstance(value, Shards):
-        return [(each.device, tuple((s.start, s.stop) for s in each.index), each.data) for each in value.shards]
+        return [(each.device, tuple((s.start, s.stop) for s in each.index), each.host()) for each in value.shards]
     array = np.asarray(value)
     return [(device, tuple((0, size) for size in array.shape), array) for device in range(count)]
 

@@ -132,7 +132,7 @@ def local(folder: Path, fakes: Fakes) -> dict[str, object]:
     assert isinstance(state, Shards)
     (own,) = state.shards
     fakes.driver.check()
-    return {"state": bool((np.asarray(own.data) == expected[own.index]).all()), "copied": copied}
+    return {"state": bool((own.host() == expected[own.index]).all()), "copied": copied}
 
 
 ACTIONS = {"parity": parity, "errors": errors, "late": late, "missing": missing, "local": local}

@@ -17,10 +17,10 @@ from tests.support.fake_gpus import compile_for_fakes
 
 __all__ = ["pytestmark"]
 
-FEEDS = {"mlp": {"z": weight(8, 64)}, "state": {"s": weight(5, 6), "x": weight(6)}}
+FEEDS = {"mlp": {"z": weight(8, 64)}, "state": {"s": weight(6, 6), "x": weight(6)}}
 
 OF_FOUR = ("mlp", "scattered", "sequence", "exchanged", "pipeline", "grid", "gpt2", "experts")
-OF_TWO = ("mlp", "block", "pipeline", "llama")
+OF_TWO = ("mlp", "block", "pipeline", "llama", "state")
 
 Exchanged = list[tuple[str, int]]
 
@@ -31,7 +31,8 @@ Saved = tuple[Path, dict[str, Exchanged]]
 def save_all(folder: Path, devices: int, names: Sequence[str]) -> Saved:
     """The artifacts, inputs, and the outputs of GPUs of one process; what these exchange in a call."""
     feeds = {name: FEEDS.get(name, MODELS[name][1]) for name in names}
-    return folder, {name: save(folder, name, MODELS[name][0](devices), feeds[name]) for name in names}
+    options = {name: {"outputs": "local"} if name == "state" else {} for name in names}
+    return folder, {name: save(folder, name, MODELS[name][0](devices), feeds[name], **options[name]) for name in names}
 
 
 def save(folder: Path, name: str, model: ModelProto, feed: dict[str, np.ndarray], **options: object) -> Exchanged:
@@ -73,6 +74,12 @@ def test_ranks_give_the_bits_of_one_process_and_exchange_as_much(ranks: int, two
         assert sorted(each for rank in moved for each in rank if each[0] == "ncclSend") == sent, name
         if not sent:
             assert moved == [collectives] * ranks, name
+
+
+def test_a_state_that_stays_divided_stays_on_the_devices(two: Saved) -> None:
+    """Of a call only the other input is copied to the device: six floats, in one line."""
+    for found in run_ranks(two[0], 2, "local"):
+        assert found == {"state": True, "copied": {"HtoD": 256, "DtoH": 0, "DtoD": 0}}
 
 
 def test_what_is_wrong_in_one_rank_is_an_error_in_all(four: Saved) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_int
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -37,6 +38,9 @@ from tests.support.fake_nccl import FakeNccl
 node = helper.make_node
 
 F32 = 4
+
+# What is copied to a device is rounded to so many bytes.
+LINE_BYTES = 256
 
 
 def scattered() -> ModelProto:
@@ -177,21 +181,62 @@ def test_results_are_left_as_the_shards_of_each_device() -> None:
     assert run.driver.copied_bytes["DtoH"] - before == 5 * 8 * F32
 
 
-def test_each_device_is_given_its_block_of_an_input() -> None:
-    """Blocks of 32 and of 256 rows, which are whole lines of 256 bytes; what else is copied does not depend on them."""
+def counter() -> ModelProto:
+    """A state whose rows are divided, which each call adds to."""
     model = graph_model([node("Add", ["s", "x"], ["t"])], {"s": ["N", 6], "x": [6]}, {"t": ["N", 6]}, {}, 4)
     annotate(model.graph.node[0], "t", {0: 4}, FOUR)
-    run = compile_for_fakes(model, CONFIG, outputs="local")
-    copied = []
+    return model
+
+
+def copied_in_second_call(run: FakeRun, rows: int) -> dict[str, int]:
+    """The bytes that a call copies whose state a call before it made."""
+    first, added = weight(rows, 6), weight(6)
+    state = run.executable(first, added)
+    before = dict(run.driver.copied_bytes)
+    state = run.executable(state, added)
+    copied = {way: run.driver.copied_bytes[way] - before[way] for way in before}
+    assert isinstance(state, Shards)
+    np.testing.assert_array_equal(state.whole(), first + added + added, strict=True)
+    return copied
+
+
+def test_each_device_is_given_its_block_of_an_input() -> None:
+    """Blocks of 32 and of 256 rows, which are whole lines of 256 bytes; what else is copied does not depend on them."""
+    run, copied = compile_for_fakes(counter(), CONFIG, outputs="local"), []
     for rows in (125, 1021):
-        first, added = weight(rows, 6), weight(6)
-        state = run.executable(first, added)
         before = run.driver.copied_bytes["HtoD"]
-        state = run.executable(state, added)
+        run.executable(weight(rows, 6), weight(6))
         copied.append(run.driver.copied_bytes["HtoD"] - before)
-        assert isinstance(state, Shards)
-        np.testing.assert_array_equal(state.whole(), first + added + added, strict=True)
     assert copied[1] - copied[0] == 4 * (256 - 32) * 6 * F32
+    run.driver.check()
+
+
+def test_a_state_that_stays_divided_stays_on_the_devices() -> None:
+    """Only the other input goes to each of them, in one line; a block that is cut short goes through the host."""
+    run = compile_for_fakes(counter(), CONFIG, outputs="local")
+    for rows in (128, 1024):
+        assert copied_in_second_call(run, rows) == {"HtoD": 4 * LINE_BYTES, "DtoH": 0, "DtoD": 0}
+    short = copied_in_second_call(run, 125)
+    assert (short["HtoD"] - 4 * LINE_BYTES, short["DtoH"]) == (32 * 6 * F32, 32 * 6 * F32)
+    run.driver.check()
+
+
+def test_shards_on_devices_are_read_wherever_shards_are() -> None:
+    """On processors, by an input that is divided in another way, and by devices in another order."""
+    x, added = weight(8, 6), weight(6)
+    run = compile_for_fakes(counter(), CONFIG, outputs="local")
+    state = run.executable(x, added)
+    assert isinstance(state, Shards)
+    on_cpu = onnxc.compile(counter(), config=CONFIG, outputs="local")(state, added)
+    np.testing.assert_array_equal(np.asarray(on_cpu), x + added + added)
+    columns = graph_model([node("Neg", ["s"], ["t"])], {"s": ["N", 6]}, {"t": ["N", 6]}, {}, 4)
+    annotate(columns.graph.node[0], "s", {1: 4}, FOUR)
+    turned = compile_for_fakes(columns, CONFIG, outputs="local")
+    np.testing.assert_array_equal(np.asarray(turned.executable(state)), -(x + added))
+    first, *others = state.shards
+    moved = replace(state, shards=(replace(first, data=others[-1].data), *others))
+    np.testing.assert_array_equal(np.asarray(run.executable(moved, added))[:2], (x + added)[6:] + added)
+    turned.driver.check()
     run.driver.check()
 
 
