@@ -6,7 +6,7 @@ from functools import lru_cache
 from onnxc.compiler.ir.dims import Apply, Dim, Size, apply, at_least, constant_of, floordiv, mod, only_atom, terms_of
 
 KEPT = 4096
-"""Results of min and max that are kept: sizes are put into others again and again, as kernels rename symbols."""
+"""Results of each that are kept: sizes are put into others again and again, as kernels rename symbols."""
 
 
 @lru_cache(KEPT)
@@ -21,6 +21,7 @@ def maximum(*dims: Dim) -> Dim:
     return _extremum("max", dims, at_least)
 
 
+@lru_cache(KEPT)
 def bcast(*dims: Dim) -> Dim:
     """The broadcast of sizes that are equal or 1: a 1 yields to the other, a 0 stays 0.
 

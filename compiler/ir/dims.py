@@ -258,9 +258,14 @@ def apply(function: str, arguments: Iterable[Dim]) -> Size:
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of `dims`; 1 of none."""
     total: Dim = 1
+    atoms: list[Atom] = []
     for dim in dims:
+        if isinstance(dim, Size) and len(dim.terms) == 1:
+            ((monomial, factor),) = dim.terms
+            atoms += monomial
+            dim = factor
         total = total * dim
-    return total
+    return total * _size(((tuple(sorted(atoms, key=str)), 1),)) if atoms else total
 
 
 def _exact_quotient(a: Dim, b: Dim) -> Dim | None:

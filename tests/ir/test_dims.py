@@ -154,7 +154,7 @@ def test_sums_and_products_obey_the_laws_of_rings(x: Tree, y: Tree, z: Tree) -> 
     assert (a + b) + c == a + (b + c)
     assert a + b == b + a
     assert a * b == b * a
-    assert (a * b) * c == a * (b * c)
+    assert (a * b) * c == a * (b * c) == product([a, b, c])
     assert a * (b + c) == a * b + a * c
     assert a - a == 0
     assert hash(a + b) == hash(b + a)

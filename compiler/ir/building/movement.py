@@ -88,7 +88,7 @@ class MovementBuilder(SizeBuilder):
     def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
         """`x` with new axes of size 1, which are `axes` of the result."""
         rest = iter(x.shape)
-        return self.reshape(x, [1 if axis in axes else next(rest) for axis in range(x.rank + len(axes))])
+        return self.with_shape(x, [1 if axis in axes else next(rest) for axis in range(x.rank + len(axes))])
 
     # Broadcasting
 

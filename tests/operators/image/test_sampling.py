@@ -4,6 +4,7 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
@@ -34,6 +35,20 @@ def test_grid_sample_does_as_onnx_runtime(way: str, mode: str, padding: str, ali
     attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
     (got,) = run_operator("GridSample", inputs, opset=20, way=way, **attributes)
     assert_close(got, by_ort("GridSample", inputs, opset=20, **attributes), terms=16)
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+@pytest.mark.parametrize("padding", ["zeros", "reflection"])
+@pytest.mark.parametrize("sizes", [(3,), (2, 3, 4), (2, 3, 2, 2, 3)])
+def test_grid_sample_is_cubic_along_any_number_of_axes(way: str, padding: str, sizes: tuple[int, ...]) -> None:
+    inputs = {"X": random(2, 2, *sizes), "grid": random(2, *[2] * len(sizes), len(sizes))}
+    attributes = {"mode": "cubic", "padding_mode": padding}
+    (got,) = run_operator("GridSample", inputs, opset=20, way=way, **attributes)
+    model = make_model(
+        "GridSample", inputs, opset=20, way="data", parameters=[*inputs], outputs=1, attributes=attributes
+    )
+    (expected,) = ReferenceEvaluator(model).run(None, inputs)
+    assert_close(got, expected, terms=4 ** len(sizes))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

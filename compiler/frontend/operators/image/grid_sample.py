@@ -1,7 +1,8 @@
 """GridSample: a tensor read at positions that a grid gives."""
 
 from collections.abc import Sequence
-from itertools import product
+
+import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.resampling import KERNELS
@@ -19,13 +20,19 @@ MODES = {"linear": "linear", "nearest": "nearest", "cubic": "cubic"}
 OFFSETS = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}
 CUBIC_COEFFICIENT = -0.75
 
+MOST_CORNERS = 16
+"""How many are read by ops of their own: the two cubics of a plane, the lines along four axes."""
+
 FARTHEST = 2.0**100
 """Beyond every tensor, whatever its sizes: times any of them it is finite in f32."""
 
 
 @record
 class _Tap:
-    """One element that is read along an axis: its index, its weight, and whether it lies within, each [N, *O]."""
+    """What is read along an axis: indices, weights, and whether they lie within, each [N, *Q, *O, 1].
+
+    Q: for each stacked axis the number of elements that are read along it, or 1.
+    """
 
     index: Value
     weight: Value | None
@@ -57,36 +64,58 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     dtype = F64 if {F64, C128} & {x.dtype, grid.dtype} else F32
     grid = ir.cast(grid, dtype)
     grid = ir.clamp(ir.select(ir.is_nan(grid), -1.0, grid), -FARTHEST, FARTHEST)
-    taps = [_taps(_coordinate(grid, rank - 1 - axis, ir), x.shape[2 + axis], mode, node, ir) for axis in range(rank)]
     data = ir.transpose(x, (0, *range(2, x.rank), 1))
     data = data if mode == "nearest" or x.dtype.is_complex else ir.cast(data, dtype)
-    sampled = ir.cast(_weighted_sum(data, taps, ir), x.dtype)
+    sampled = ir.cast(_sampled(data, grid, mode, node, ir), x.dtype)
     return ir.transpose(sampled, (0, x.rank - 1, *range(1, x.rank - 1)))
 
 
-def _coordinate(grid: Value, ordinal: int, ir: Builder) -> Value:
-    return ir.squeeze(ir.slice_axis(grid, grid.rank - 1, ordinal, 1), (grid.rank - 1,))
+def _sampled(data: Value, grid: Value, mode: str, node: Node, ir: Builder) -> Value:
+    """data: [N, *S, C], grid: [N, *O, r]  ->  [N, *O, C]: the sum over the corners, each times its weights."""
+    rank, stacked = data.rank - 2, _stacked_axes(mode, data.rank - 2)
+    grid = ir.unsqueeze(grid, range(1, 1 + stacked))
+    taps = []
+    for axis in range(rank):
+        position = ir.slice_axis(grid, grid.rank - 1, rank - 1 - axis, 1)
+        offsets = np.array(OFFSETS[mode], grid.dtype.numpy)
+        along = [offsets.reshape(-1, *[1] * (grid.rank - 2 - axis))] if axis < stacked else [*offsets]
+        read = _taps(position, data.shape[1 + axis], [ir.constant(np.asarray(each)) for each in along], mode, node, ir)
+        taps.append([_spread(tap, data, ir) for tap in read])
+    return ir.reduce(_summed(data, (), taps, ir), "sum", range(1, 1 + stacked))
 
 
-def _weighted_sum(data: Value, taps: Sequence[Sequence[_Tap]], ir: Builder) -> Value:
-    """The sum over the corners: what `data` [N, *S, C] holds there, times the product of the weights, [N, *O, C]."""
+def _stacked_axes(mode: str, rank: int) -> int:
+    """How many of the `rank` axes have what is read along them in an axis of the grid, not in taps of their own."""
+    corners = [len(OFFSETS[mode]) ** (rank - stacked) for stacked in range(rank + 1)]
+    return next(stacked for stacked, count in enumerate(corners) if count <= MOST_CORNERS)
+
+
+def _spread(tap: _Tap, data: Value, ir: Builder) -> _Tap:
+    """The tap with a weight of the type of `data`, and whether it lies within, for each channel."""
+    shape = (*tap.index.shape[:-1], data.shape[-1])
+    inside = None if tap.inside is None else ir.broadcast_to(tap.inside, shape)
+    weight = None if tap.weight is None else ir.broadcast_to(ir.cast(tap.weight, data.dtype), shape)
+    return _Tap(tap.index, weight, inside)
+
+
+def _summed(data: Value, index: tuple[Value, ...], taps: Sequence[Sequence[_Tap]], ir: Builder) -> Value:
+    """The weighted sum along the axes of `taps`, the last one first, where those before are read at `index`."""
+    if not taps:
+        return ir.gather_nd(data, ir.concatenate(ir.broadcast_together(*index), index[0].rank - 1), 1)
     total: Value | None = None
-    for corner in product(*taps):
-        last = corner[0].index.rank
-        read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(tap.index, (last,)) for tap in corner], last), 1)
-        for tap in corner:
-            if tap.inside is not None:
-                read = ir.select(ir.unsqueeze(tap.inside, (last,)), read, zero(read.dtype, ir))
-        for tap in corner:
-            if tap.weight is not None:
-                read = ir.mul(read, ir.cast(ir.unsqueeze(tap.weight, (last,)), read.dtype))
+    for tap in taps[0]:
+        read = _summed(data, (*index, tap.index), taps[1:], ir)
+        if tap.inside is not None:
+            read = ir.select(tap.inside, read, zero(read.dtype, ir))
+        if tap.weight is not None:
+            read = ir.mul(read, tap.weight)
         total = read if total is None else ir.add(total, read)
     assert total is not None
     return total
 
 
-def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> list[_Tap]:
-    """What is read along an axis of `size` for normalised positions."""
+def _taps(position: Value, size: Dim, offsets: Sequence[Value], mode: str, node: Node, ir: Builder) -> list[_Tap]:
+    """What is read along an axis of `size` for normalised positions, at each of the offsets from their floor."""
     padding = node.choice("padding_mode", ("zeros", "border", "reflection"))
     coordinate, low, high = _in_elements(position, size, node.flag("align_corners"), ir)
     coordinate = ir.round(coordinate) if mode == "nearest" else coordinate
@@ -98,12 +127,12 @@ def _taps(position: Value, size: Dim, mode: str, node: Node, ir: Builder) -> lis
         coordinate = _reflected(coordinate, low, high, ir)
     base, taps = ir.floor(coordinate), []
     rest = ir.sub(coordinate, base)
-    for offset in OFFSETS[mode]:
-        element = ir.add(base, float(offset))
+    for offset in offsets:
+        element = ir.add(base, offset)
         element = _reflected(element, low, high, ir) if padding == "reflection" else element
         weight = None
         if mode != "nearest":
-            weight = KERNELS[mode](ir.abs(ir.sub(rest, float(offset))), CUBIC_COEFFICIENT, ir)
+            weight = KERNELS[mode](ir.abs(ir.sub(rest, offset)), CUBIC_COEFFICIENT, ir)
         inside = ir.and_(ir.less_equal(0.0, element), ir.less(element, length)) if padding == "zeros" else None
         index = ir.clamp(ir.cast(element, I64), 0, ir.sub(ir.size(size), 1))
         taps.append(_Tap(index, weight, inside))
