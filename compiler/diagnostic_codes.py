@@ -413,6 +413,7 @@ OPTIONS: Rows = {
     ),
     "dims-range": ("a size, or a range of sizes, that cannot be", "onnxc.compile, dims"),
     "merge-links": ("links lead from no output of one model to no input of the other", "onnxc.merge, links"),
+    "merge-shared": ("a name that is to be one of both models does not mean the same in both", "onnxc.merge, shared"),
     "weights-in-several-folders": ("two models have weights in files, each beside itself", "onnxc.merge"),
     "name-taken": ("a name that is to be given is taken, or two models have it", "onnxc.rename, onnxc.merge"),
     "part-values": ("values do not make a part of a model", "onnxc.extract, onnxc.split"),

@@ -61,12 +61,13 @@ def repair_source(source: ModelSource) -> ModelProto:
     return _checked(repaired(loaded.proto), loaded)
 
 
-def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> ModelProto:
+def merge_sources(first: ModelSource, second: ModelSource, links: Links, shared: Iterable[str] = ()) -> ModelProto:
     """Both models as one; the one in an older version of ai.onnx is converted to that of the other."""
     sides = expect_mapping("links", links)
     for name, side in sides.items():
         if not isinstance(side, str):
             expect_names(f"links[{name!r}]", side)
+    names = expect_names("shared", shared)
     pair = _read(first), _read(second)
     folder = _data_folder([loaded for loaded, _ in pair])
     newest = max(_opset(loaded) for loaded, _ in pair)
@@ -74,7 +75,7 @@ def merge_sources(first: ModelSource, second: ModelSource, links: Links) -> Mode
         convert_checked(loaded, checked, newest) if 0 < _opset(loaded) < newest else loaded.proto
         for loaded, checked in pair
     )
-    merged = merge_models(ours, theirs, sides)
+    merged = merge_models(ours, theirs, sides, names)
     check_model(wrap_model(merged, folder))
     return merged
 

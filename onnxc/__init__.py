@@ -10,7 +10,7 @@ Importing this loads neither NumPy nor the compiler; compiling loads the compile
 
 import importlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from onnxc.decoders import compile_decoder, load_decoder
@@ -578,15 +578,24 @@ def repair(model: "ModelSource") -> "ModelProto":
     return made
 
 
-def merge(first: "ModelSource", second: "ModelSource", links: Mapping[str, str | Sequence[str]]) -> "ModelProto":
+def merge(
+    first: "ModelSource",
+    second: "ModelSource",
+    links: Mapping[str, str | Sequence[str]],
+    *,
+    shared: Iterable[str] = (),
+) -> "ModelProto":
     """Both models as one, in which outputs of the first are inputs of the second: {"features": "x"}, or several of it.
 
-    The models must not share names (`rename` gives them a prefix). They are in the newer of their versions of ai.onnx.
+    The models must not have names in common (`rename` gives them a prefix), but for those in `shared`: inputs of one
+    type and equal constants, as the parts of a model have, each of which is one of the result. The models are in the
+    newer of their versions of ai.onnx.
 
-    Raises ModelError where a model is wrong or a node cannot be said in that version, InputError for wrong links and
-    shared names, UnsupportedError where versions of another domain differ.
+    Raises ModelError where a model is wrong or a node cannot be said in that version, InputError for wrong links, for
+    common names and for shared ones that differ, UnsupportedError where versions of another domain differ.
     """
-    merged: ModelProto = importlib.import_module("onnxc.compiler.model_parts").merge_sources(first, second, links)
+    part = importlib.import_module("onnxc.compiler.model_parts")
+    merged: ModelProto = part.merge_sources(first, second, links, shared)
     return merged
 
 

@@ -152,14 +152,20 @@ def split_command(model: Path, values: tuple[str, ...], outputs: tuple[Path, Pat
     metavar="OUTPUT=INPUT",
     help="An output of FIRST and the input of SECOND that it is; may be repeated.",
 )
+@click.option(
+    "--shared",
+    multiple=True,
+    metavar="NAME",
+    help="An input or a constant that both have, and that is one; may be repeated.",
+)
 @reporting_errors
-def merge_command(first: Path, second: Path, output: Path, links: Mapping[str, str]) -> None:
+def merge_command(first: Path, second: Path, output: Path, links: Mapping[str, str], shared: tuple[str, ...]) -> None:
     """Write FIRST and SECOND as one model, in which outputs of the one are inputs of the other.
 
-    They must not share names: `rename --prefix` gives one of them other names.
+    They must not have names in common but for those that are --shared: `rename --prefix` gives one of them other names.
     """
     with progress(f"merging {first.name} and {second.name}"):
-        _write_part(onnxc.merge(first, second, links), output, first, second)
+        _write_part(onnxc.merge(first, second, links, shared=shared), output, first, second)
 
 
 @click.command("rename")

@@ -87,6 +87,18 @@ def test_split_rename_and_merge_give_the_model_again(model: Path, tmp_path: Path
     np.testing.assert_allclose(y, np.exp(x * W), rtol=1e-6)
 
 
+def test_parts_of_a_model_are_merged_with_what_both_need(tmp_path: Path) -> None:
+    first, second, whole = (tmp_path / f"{name}.onnx" for name in ("first", "second", "whole"))
+    model = tmp_path / "model.onnxtxt"
+    model.write_text("""<ir_version: 10, opset_import: ["": 21]> g (float[2] x, float[2] w) => (float[2] y) {
+        h = Mul (x, w) y = Sub (h, w)
+    }""")
+    assert run("split", model, "--at", "h", "-o", first, second).exit_code == 0
+    assert run("merge", first, second, "-o", whole, "--link", "h=h").exit_code == 1
+    assert run("merge", first, second, "-o", whole, "--link", "h=h", "--shared", "w").exit_code == 0
+    assert values(whole) == (["x", "w"], ["y"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -335,6 +335,45 @@ def test_one_output_may_be_several_inputs() -> None:
             onnxc.merge(first, second, links)
 
 
+PARTED = """<ir_version: 10, opset_import: ["": 21]> g (float[N, 2] x, bool[N, 2] mask) => (float[N, 2] y)
+    <float[2] w = {1, 2}> {
+        two = Constant <value_float = 2.0> () a = Mul (x, w) b = Where (mask, a, two)
+        c = Where (mask, b, w) y = Mul (c, two)
+    }"""
+
+
+def test_the_parts_of_a_model_are_merged_with_the_inputs_and_constants_that_both_need() -> None:
+    parts = onnxc.split(model_from_text(PARTED), ["b"])
+    with pytest.raises(InputError, match="name-taken"):
+        onnxc.merge(*parts, {"b": "b"})
+    merged = checked(onnxc.merge(*parts, {"b": "b"}, shared=["mask", "w", "two"]))
+    assert names(merged.graph.input) == ["x", "mask"]
+    assert names(merged.graph.initializer) == ["w"]
+    assert sum(node.op_type == "Constant" for node in merged.graph.node) == 1
+    mask = np.array([[True, False], [False, False]])
+    inner = np.where(mask, X * np.float32([1, 2]), 2)
+    np.testing.assert_array_equal(run(merged, x=X, mask=mask)["y"], 2 * np.where(mask, inner, np.float32([1, 2])))
+
+
+@pytest.mark.parametrize(
+    ("change", "shared"),
+    [
+        (("two", "two"), ["none"]),
+        (("two", "two"), ["b"]),
+        (("bool[N, 2] mask", "bool[M, 2] mask"), ["mask", "w", "two"]),
+        (("{1, 2}", "{1, 3}"), ["mask", "w", "two"]),
+        (("2.0", "3.0"), ["mask", "w", "two"]),
+    ],
+)
+def test_what_differs_in_two_models_is_not_shared(change: tuple[str, str], shared: list[str]) -> None:
+    first, second = (
+        onnxc.split(model_from_text(text), ["b"])[part] for part, text in enumerate((PARTED, PARTED.replace(*change)))
+    )
+    with pytest.raises(InputError, match="equal constants, of both models") as caught:
+        onnxc.merge(first, second, {"b": "b"}, shared=shared)
+    assert caught.value.code == "merge-shared"
+
+
 def test_a_linked_input_that_is_an_output_too_stays_one_by_its_name() -> None:
     header = '<ir_version: 10, opset_import: ["": 21]>'
     first = model_from_text(header + "f (float[2] x) => (float[2] y) { y = Neg (x) }")

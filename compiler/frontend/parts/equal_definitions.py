@@ -6,7 +6,7 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, NodeProto, Tenso
 from onnxc.compiler.frontend.schemas import normal_domain
 from onnxc.compiler.frontend.versions.constants import constant_of
 
-__all__ = ["merge_equal_definitions"]
+__all__ = ["merge_equal_definitions", "named_constant"]
 
 
 def merge_equal_definitions(graph: GraphProto, inputs: Collection[str]) -> None:
@@ -20,7 +20,7 @@ def merge_equal_definitions(graph: GraphProto, inputs: Collection[str]) -> None:
         del graph.initializer[index]
     superfluous: list[int] = []
     for index, node in enumerate(graph.node):
-        constant = _named_constant(node)
+        constant = named_constant(node)
         if constant is None:
             continue
         is_default = constant.name in inputs and constant.name not in defined
@@ -38,7 +38,7 @@ def _is_defined(tensor: TensorProto, defined: dict[str, TensorProto]) -> bool:
     return first is not tensor and first == tensor
 
 
-def _named_constant(node: NodeProto) -> TensorProto | None:
+def named_constant(node: NodeProto) -> TensorProto | None:
     """The tensor that a Constant gives, under the name of its output; None for what is no Constant or a sparse one."""
     if node.op_type != "Constant" or normal_domain(node.domain):
         return None

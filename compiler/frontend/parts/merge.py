@@ -1,10 +1,11 @@
 """Two models as one: outputs of the first become inputs of the second."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnxc.compiler.frontend.checks.findings import listed
 from onnxc.compiler.frontend.functions import ModelFunction, all_names, imported_opsets
 from onnxc.compiler.frontend.parts.rename import rename_values
+from onnxc.compiler.frontend.parts.shared_values import expect_shared, leave_out
 from onnxc.compiler.frontend.proto.onnxc_pb2 import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 from onnxc.runtime.errors import InputError, UnsupportedError
 
@@ -15,20 +16,24 @@ Links = Mapping[str, str | Sequence[str]]
 """From outputs of one model to inputs of the other; one output may be several inputs."""
 
 
-def merge_models(first: ModelProto, second: ModelProto, links: Links) -> ModelProto:
+def merge_models(first: ModelProto, second: ModelProto, links: Links, shared: Collection[str] = ()) -> ModelProto:
     """The model that computes the first, then the second.
 
     Both must be in the same versions of the operator sets that both use. Outputs that are linked are none any more,
     but for inputs of the second that are outputs of it too: those stay, of an Identity of what they are linked to.
-    Raises InputError for what is no output or input, and for names that both have; UnsupportedError for versions.
+    shared: inputs and constants that are one in both.
+    Raises InputError for what is no output or input, for names that both have and that are not shared, and for shared
+    ones that differ; UnsupportedError for versions.
     """
     sources = {there: here for here, side in links.items() for there in ([side] if isinstance(side, str) else side)}
     _expect_sides(first.graph, second.graph, links, sources)
     _expect_one_version(first, second)
-    shared = (set(all_names(first.graph)) & set(all_names(second.graph))) - {*sources, ""}
-    if shared:
-        raise InputError(f"both models have {listed(sorted(shared))}: give one a prefix", code="name-taken")
+    expect_shared(first.graph, second.graph, shared, linked=sources)
+    taken = (set(all_names(first.graph)) & set(all_names(second.graph))) - {*sources, *shared, ""}
+    if taken:
+        raise InputError(f"both models have {listed(sorted(taken))}: give one a prefix", code="name-taken")
     renamed = _linked(second, {there: here for there, here in sources.items() if here != there}, first.graph)
+    leave_out(renamed.graph, shared)
     merged = ModelProto()
     merged.CopyFrom(first)
     merged.ir_version = max(first.ir_version, second.ir_version)
