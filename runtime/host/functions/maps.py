@@ -19,7 +19,10 @@ NO_TEXT = "0.f"
 
 @function("zip_map")
 def zip_map(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
-    """x: f32[N, k], keys: i64[k] or string[k]  ->  a sequence of N maps from each key to the element of its column"""
+    """x: f32[N, k], keys: i64[k] or string[k]  ->  a sequence of N maps from each key to the element of its column
+
+    The values are floats of Python, as those of ONNX Runtime are: what is made of a float32 does not go into JSON.
+    """
     return (_maps_maker(tuple(as_array(operands[1]).tolist()))(as_array(operands[0])),)
 
 
@@ -40,12 +43,11 @@ def _maps_maker(keys: tuple[MapKey, ...]) -> MapsMaker:
     if not keys:
         return lambda x: NewSequence({} for _ in range(len(x)))
     count = len(keys)
-    # One iterator of all elements, taken k at a time: a view of each row would take longer than its map.
     if count > _MOST_WRITTEN:
-        return lambda x: NewSequence([dict(zip(keys, row, strict=True)) for row in zip(*[x.flat] * count, strict=True)])
+        return lambda x: NewSequence([dict(zip(keys, row, strict=True)) for row in x.tolist()])
     values = [f"x{index}" for index in range(len(keys))]
     entries = ", ".join(f"{key!r}: {value}" for key, value in zip(keys, values, strict=True))
-    source = f"lambda x: NewSequence([{{{entries}}} for {', '.join(values)}, in zip(*[x.flat] * {count})])"
+    source = f"lambda x: NewSequence([{{{entries}}} for {', '.join(values)}, in x.tolist()])"
     maker: MapsMaker = eval(source, {"NewSequence": NewSequence})
     return maker
 
