@@ -9,6 +9,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from tests.operators.host_models import TARGETS, run_ml
 from tests.support.arrays import assert_close, assert_same, assert_within
+from tests.support.models import one_node_model, run_ort
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((40, 3))
@@ -122,6 +123,20 @@ def test_probabilities(target: str, classes: int) -> None:
         expected.append(coupled(pairs))
     why = "the iteration ends where a step is less than 0.005 / classes, which is before the solution"
     assert_within(z, np.array(expected, np.float32), absolute=0.005, why=why)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_of_features_that_are_nan_are_those_of_onnx_runtime(target: str, classes: int) -> None:
+    _, attributes = classifier(classes, "rbf", probability=True)
+    attributes = {**attributes, "classlabels_ints": list(range(classes))}
+    x = np.where(np.eye(*NEW.shape, dtype=bool), np.float32(np.nan), NEW)
+    y, z = run_ml("SVMClassifier", {"X": x}, outputs=2, target=target, **attributes)
+    kinds = {"X": (np.float32, x.shape)}, {"Y": (np.int64, None), "Z": (np.float32, None)}
+    expected = run_ort(one_node_model("SVMClassifier", *kinds, opset=1, domain="ai.onnx.ml", **attributes), {"X": x})
+    assert_same(y, expected["Y"])
+    assert_close(z, expected["Z"], terms=64)
+    assert_same(z[:3], np.full((3, classes), 1 / classes, np.float32))
 
 
 def test_linear_scores() -> None:

@@ -173,7 +173,8 @@ def _coupled(form: Value, count: int, node: Node, ir: Builder) -> Value:
         product = nested.dot(form, before, "nij,nj->ni")
         energy = nested.reduce(nested.mul(before, product), "sum", (1,), keepdims=True)
         error = nested.reduce(nested.abs(nested.sub(product, energy)), "max", (1,), keepdims=True)
-        active = nested.and_(active, nested.not_(nested.less(error, TOLERANCE / count)))
+        # An error that is NaN ends it too, so that features that are NaN leave 1 / E, as in ONNX Runtime.
+        active = nested.and_(active, nested.less_equal(TOLERANCE / count, error))
         p = before
         for t in range(count):
             row = nested.squeeze(nested.slice_axis(form, 1, t, 1), (1,))
