@@ -277,12 +277,20 @@ def test_what_belongs_to_a_tensor_has_its_rank(target: str, shape: tuple[int, ..
     y, z = run_text(STEP, given, target)
     assert_same(z, np.asarray(one * 5))
     assert_same(y, np.asarray(one - 10))
-    with pytest.raises(InputError, match="there is code for rank"):
+    with pytest.raises(InputError, match="what belongs to it differ in rank"):
         run_text(STEP, {**given, "v": one[None]}, target)
+    known = STEP.replace("float[] v", f"float[{', '.join('ABC'[: len(shape)])}] v")
+    assert_same(run_text(known, given, target)[0] if shape else y, np.asarray(one - 10))
 
 
-def test_tensors_of_a_step_have_a_case_for_each_rank_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert count_of_lowered_nodes(STEP, monkeypatch) <= 3 + 7 * 3
+def test_tensors_of_a_step_need_no_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Once without a case, and once for each of the rate and the count of steps, which are one element.
+    assert count_of_lowered_nodes(STEP, monkeypatch) <= 3
+    several = STEP.replace("float[] d", "float[] x2, float[] d").replace(
+        "float[] v", "float[] d2, float[] v, float[] v2"
+    )
+    several = several.replace("x, d, v", "x, x2, d, d2, v, v2")
+    assert count_of_lowered_nodes(several, monkeypatch) <= 3
 
 
 OF_ANOTHER_RANK = {

@@ -8,7 +8,13 @@ Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-preview-training
 
 from collections.abc import Callable, Sequence
 
+from onnxc.compiler.frontend.joining.squeezed_ones import may_have_any_rank
 from onnxc.compiler.frontend.operator import Node, operator
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import (
+    rank_of,
+    with_leading_ones,
+    without_leading_ones,
+)
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F64
@@ -27,22 +33,46 @@ def _updated(node: Node, ir: Builder, states: int, step: Step) -> tuple[Value, .
     if rest or not count:
         message = f"{len(tensors)} tensors are not {2 + states} of each kind"
         node.fail("optimizer-inputs", message, rule=f"ONNX {node.operator}, inputs")
-    first = [node.tensor_of(value) for value in tensors[:count]]
-    ranked = [node.tensor_of(value, first[ordinal % count].rank) for ordinal, value in enumerate(tensors)]
-    columns = [ranked[start : start + count] for start in range(0, len(ranked), count)]
     if node.output_count > count * (1 + states):
         message = f"the node has {node.output_count} outputs, {count} tensors give {count * (1 + states)}"
         node.fail("optimizer-outputs", message, rule=f"ONNX {node.operator}, outputs")
-    for column in columns[1:]:
-        for ordinal, (x, other) in enumerate(zip(columns[0], column, strict=True)):
-            if x.rank != other.rank or x.dtype != other.dtype:
-                message = f"tensor {ordinal} is {x.type}, what belongs to it {other.type}"
-                node.fail("optimizer-shapes", message, rule=f"ONNX {node.operator}, inputs")
-            for left, right in zip(x.shape, other.shape, strict=True):
-                message = f"tensor {ordinal} and what belongs to it differ in shape"
-                ir.require_equal(left, right, message, "optimizer-shapes")
-    results = [step(x, gradient, own) for x, gradient, *own in zip(*columns, strict=True)]
+    groups = [tensors[ordinal::count] for ordinal in range(count)]
+    results = [_updated_one(ordinal, group, node, ir, step) for ordinal, group in enumerate(groups)]
     return tuple(value for column in zip(*results, strict=True) for value in column)
+
+
+def _updated_one(ordinal: int, group: Sequence[Value], node: Node, ir: Builder, step: Step) -> Sequence[Value]:
+    """The new tensor and states of the tensor of this ordinal, from it, its gradient and its states.
+
+    Where only data tells the ranks of all of them they are computed at one rank: several tensors would be a case for
+    each combination of their ranks.
+    """
+    is_open = all(may_have_any_rank(value) for value in group)
+    if is_open:
+        ranks = [ir.read_sizes(rank_of(value, ir), "rank")[0] for value in group]
+        for rank in ranks[1:]:
+            message = f"tensor {ordinal} and what belongs to it differ in rank"
+            ir.require_equal(ranks[0], rank, message, "optimizer-shapes")
+        first, *others = [with_leading_ones(value, ir) for value in group]
+    else:
+        known = next((value.rank for value in group if value.tensor.shape is not None), None)
+        first = node.tensor_of(group[0], known)
+        others = [node.tensor_of(value, first.rank) for value in group[1:]]
+    for other in others:
+        _expect_alike(ordinal, first, other, node, ir)
+    gradient, *states = others
+    results = step(first, gradient, states)
+    return [without_leading_ones(result, rank_of(group[0], ir), ir) for result in results] if is_open else results
+
+
+def _expect_alike(ordinal: int, x: Value, other: Value, node: Node, ir: Builder) -> None:
+    """Raises ModelError, or guards, where what belongs to a tensor has another type."""
+    if x.rank != other.rank or x.dtype != other.dtype:
+        message = f"tensor {ordinal} is {x.type}, what belongs to it {other.type}"
+        node.fail("optimizer-shapes", message, rule=f"ONNX {node.operator}, inputs")
+    for left, right in zip(x.shape, other.shape, strict=True):
+        message = f"tensor {ordinal} and what belongs to it differ in shape"
+        ir.require_equal(left, right, message, "optimizer-shapes")
 
 
 def _scalars(node: Node, ir: Builder) -> tuple[Value, Value]:
