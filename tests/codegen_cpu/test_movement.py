@@ -304,6 +304,22 @@ def test_narrow_rows_are_written_from_squares(dtype: DType, target: Target) -> N
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("shape", [(1, 2, 3, 4), (2, 3, 5, 1), (1, 2, 30, 40), (3, 0, 2, 2)], ids=str)
+def test_elements_are_picked_between_two_transposes(shape: tuple[int, int, int, int], target: Target) -> None:
+    images, channels, pixels, picked = shape
+
+    def build(ir: Builder, x: Value, indices: Value) -> Value:
+        read = ir.gather_nd(ir.transpose(x, (0, 2, 1)), indices, 1)
+        return ir.transpose(read, (0, 2, 1))
+
+    native = Native(make([f"f32[{images}, {channels}, {pixels}]", f"i64[{images}, {picked}, 1]"], build), target)
+    x = sample(F32, images, channels, pixels)
+    indices = np.random.default_rng(0).integers(0, pixels, (images, picked, 1))
+    (found,) = native(x, indices)
+    np.testing.assert_array_equal(found, np.take_along_axis(x, indices.reshape(images, 1, picked), 2))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_rows_are_picked_of_pixels_and_turned_behind(target: Target) -> None:
     def build(ir: Builder, x: Value, where: Value) -> Value:
         picked = ir.gather_nd(ir.transpose(x, (0, 2, 3, 1)), where, 1)

@@ -39,6 +39,9 @@ CASES: dict[str, tuple[Callable[[Builder, Value], Value], int]] = {
     "picked last": (lambda ir, x: ir.gather(x, _rows(ir), 2), 1),
     "picked twice": (lambda ir, x: ir.gather(ir.gather(x, _rows(ir), 0), _rows(ir), 0), 2),
     "picked by pairs": (lambda ir, x: ir.gather_nd(x, ir.constant(np.array([[[0], [1]]], np.int64))), 2),
+    "picked between two transposes": (
+        lambda ir, x: ir.transpose(ir.gather(ir.transpose(x, (0, 2, 1)), _rows(ir), 1), (0, 2, 1)), 1
+    ),
     "padded": (lambda ir, x: ir.pad(x, (0, 1, 0), (0, 0, 0), 0.0), 1),
 }  # fmt: skip
 

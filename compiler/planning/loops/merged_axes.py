@@ -83,4 +83,4 @@ def _of_gather(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
         behind, same = op.int("axis") + indices.rank, op.int("axis") + 1
     else:
         behind, same = indices.rank - 1, data.rank - (op.results[0].rank - indices.rank + 1)
-    return [(data, tuple(axis - behind + same for axis in run))] if run[0] >= behind else None
+    return [(data, tuple(axis - behind + same for axis in run))] if min(run) >= behind else None
