@@ -269,19 +269,25 @@ class Executable:
         try:
             if out is not None or seed is not None:
                 return self._run_into(self._signature.by_name(inputs), expect_outputs({} if out is None else out), seed)
-            return dict(zip(self._output_names, self._run_named(inputs), strict=True))
+            outputs = self._run_named(inputs)
+            # Making a dictionary of pairs takes as long as a small kernel.
+            if self._has_one_output:
+                return {self._output_names[0]: outputs[0]}
+            return dict(zip(self._output_names, outputs, strict=True))
         except MemoryError as problem:
             raise call_out_of_memory(problem) from problem
 
     def _run_named(self, inputs: object) -> Sequence["SlotValue"]:
         # A mapping of another kind may do anything when it is asked.
         if self._fast_call is not None and type(inputs) is dict:
-            left_out = self._input_count - len(inputs)
-            if left_out in (0, len(self._trailing)):
-                given = [inputs.get(name) for name in self._input_names[: len(inputs)]]
-                outputs = self._fast_call(*given, *self._trailing[:left_out])
-                if outputs is not None:
-                    return outputs
+            outputs = None
+            if len(inputs) == self._input_count:
+                outputs = self._fast_call(*map(inputs.get, self._input_names))
+            elif len(inputs) + len(self._trailing) == self._input_count:
+                given = map(inputs.get, self._input_names[: len(inputs)])
+                outputs = self._fast_call(*given, *self._trailing)
+            if outputs is not None:
+                return outputs
         return self._run(self._signature.by_name(inputs))
 
     def _run(self, inputs: Sequence[object]) -> Sequence["SlotValue"]:

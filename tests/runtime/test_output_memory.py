@@ -16,7 +16,7 @@ import onnxc
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.native import heap, output_memory
 from onnxc.runtime.native.heap import waiting_buffers
-from onnxc.runtime.native.output_memory import SMALLEST_BYTES, array_maker, is_output
+from onnxc.runtime.native.output_memory import KNOWN_BLOCKS, KNOWN_BYTES, SMALLEST_BYTES, array_maker, is_output
 from onnxc.runtime.native.waiting_blocks import KEPT_BYTES
 from tests.support.models import model_from_text
 
@@ -26,10 +26,15 @@ F32 = np.dtype(np.float32)
 @pytest.fixture(autouse=True)
 def _nothing_waits() -> Iterator[None]:
     gc.collect()
-    output_memory._free.clear()
-    waiting_buffers.clear()
+    forget_all()
     yield
-    output_memory._free.clear()
+    forget_all()
+
+
+def forget_all() -> None:
+    # Makers of executables that live on have their queues.
+    for queue in output_memory._queues.values():
+        queue.clear()
     waiting_buffers.clear()
 
 
@@ -37,8 +42,9 @@ def made(*shape: int, dtype: np.dtype = F32) -> np.ndarray:
     return array_maker(prod(shape) * dtype.itemsize)(shape, dtype)
 
 
-def waiting() -> int:
-    return sum(map(len, output_memory._free))
+def known() -> int:
+    """The bytes of all blocks that the queues know."""
+    return sum(len(block) for queue in output_memory._queues.values() for block in queue)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "complex128", "bool"])
@@ -65,7 +71,7 @@ def test_what_nobody_holds_serves_again() -> None:
     array = made(300, 400)
     address, size = array.ctypes.data, array.nbytes
     del array
-    assert waiting() >= size
+    assert known() >= size
     assert made(300, 400).ctypes.data == address
     # A little less is the same step of sizes, half of it is not.
     assert made(300, 399).ctypes.data == address
@@ -86,38 +92,66 @@ def test_a_view_holds_the_memory() -> None:
     assert made(300, 400).ctypes.data == address
 
 
-def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
-    count = 5
-    arrays = [made(KEPT_BYTES // 4 // count - ordinal * 2**20) for ordinal in range(count + 2)]
-    sizes = [array_maker(array.nbytes).args[0] for array in arrays]  # type: ignore[attr-defined]
-    while arrays:
-        del arrays[0]
-    assert waiting() <= KEPT_BYTES
-    assert [len(block) for block in output_memory._free] == sizes[-len(output_memory._free) :]
-    assert len(output_memory._free) >= count - 1
+def test_few_more_than_are_held_at_a_time_are_made() -> None:
+    held: list[np.ndarray] = []
+    addresses = set[int]()
+    for turn in range(200):
+        held.append(made(300, 400))
+        addresses.add(held[-1].ctypes.data)
+        if turn >= 10:
+            del held[0]
+    assert 11 <= len(addresses) <= 13
 
 
-def test_without_memory_what_waits_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_are_held_for_good_are_not_in_the_way() -> None:
+    kept = [made(300, 400) for _ in range(KNOWN_BLOCKS + 20)]
+    addresses = [made(300, 400).ctypes.data for _ in range(100)]
+    assert len(set(addresses)) < 20
+    queue = output_memory._queues[len(kept[0].base)]  # type: ignore[arg-type]
+    assert len(queue) <= KNOWN_BLOCKS + 1
+    assert len({array.ctypes.data for array in kept} | set(addresses)) == len(kept) + len(set(addresses))
+
+
+def test_what_is_known_is_bounded_and_the_first_size_goes_first() -> None:
+    assert KNOWN_BYTES == 512 * 2**20
+    sizes = [(40 + 4 * ordinal) * 2**20 for ordinal in range(5)]
+    held = [[made(size // 4) for size in sizes] for _ in range(2)]
+    queues = [output_memory._queues[len(array.base)] for array in held[0]]  # type: ignore[arg-type]
+    assert [len(queue) for queue in queues] == [2, 2, 2, 2, 2]
+    made(KEPT_BYTES // 4)
+    assert known() <= KNOWN_BYTES
+    assert [len(queue) for queue in queues] == [0, 0, 0, 2, 2]
+
+
+def test_without_memory_all_that_is_free_is_unmapped(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def allocate(nbytes: int) -> mmap.mmap:
-        tried.append(len(output_memory._free))
-        if output_memory._free:
+    def allocate(size: int) -> mmap.mmap:
+        tried.append(known())
+        if known():
             raise MemoryError
-        return mmap.mmap(-1, nbytes)
+        return mmap.mmap(-1, size)
 
     made(300, 400)
-    assert waiting()
-    monkeypatch.setattr(output_memory, "_new_block", allocate)
+    assert known()
+    monkeypatch.setattr(output_memory, "_map", allocate)
     assert made(3000, 400).nbytes == 4_800_000
-    assert tried == [1, 0]
+    assert tried == [491_520, 0]
+
+
+def test_the_memory_of_an_array_is_not_closed() -> None:
+    array = made(300, 400)
+    with pytest.raises(BufferError, match="as long as the output"):
+        array.base.close()  # type: ignore[union-attr]
+    array[:] = 1
+    assert array.sum() == array.size
 
 
 def test_memory_that_the_system_does_not_have_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> mmap.mmap:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    monkeypatch.setattr("mmap.mmap", refuse)
+    monkeypatch.setattr(output_memory, "_Block", refuse)
     with pytest.raises(MemoryError, match="bytes for an output"):
         made(30_864_000)
 
