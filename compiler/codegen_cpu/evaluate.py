@@ -15,7 +15,7 @@ from onnxc.compiler.codegen_cpu.elementary import normal_exp, sigmoid
 from onnxc.compiler.codegen_cpu.exponential_forms import sigmoid_operand, weight_exponent
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
-from onnxc.compiler.codegen_cpu.shuffles import is_shuffled, part_offsets, take_strided
+from onnxc.compiler.codegen_cpu.shuffles import can_permute, is_shuffled, part_offsets, permute, take_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -24,8 +24,9 @@ from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.index_range import given_indices
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitives.indexed import NEIGHBORS
 from onnxc.compiler.planning.block_evaluator import BlockEvaluator
-from onnxc.compiler.planning.loops.views import row_major
+from onnxc.compiler.planning.loops.views import operand_view, row_major
 from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
 from onnxc.runtime.records import record
 
@@ -63,6 +64,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     positions: dict[tuple[Value, tuple[Index, ...], Dim], Index] = field(default_factory=dict)
     # Paddings that no lane reaches along the axis on which the lanes vary.
     inner: frozenset[Op] = frozenset()
+    # Whether the first lane exists.
+    has_first: bool = True
 
     def size(self, dim: Dim) -> Int:
         """A size as this kernel knows it."""
@@ -248,7 +251,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
     def _nested(self, mask: Reg | None) -> "Evaluator":
         """An evaluator for code that runs only sometimes."""
         known, positions = (self.f, self.lanes, self.symbols, self.pointers, self.status), {**self.positions}
-        return Evaluator(*known, self.bound, mask, positions=positions, inner=self.inner)
+        has_first = mask is None or (mask is self.mask and self.has_first)
+        return Evaluator(*known, self.bound, mask, positions=positions, inner=self.inner, has_first=has_first)
 
     def iota(self, op: Op, index: tuple[Index, ...]) -> Reg:
         return self._as_elements(self.as_values(index[op.int("axis")]), op.results[0])
@@ -275,6 +279,32 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     # Indexed access
 
+    def gather(self, op: Op, index: tuple[Index, ...]) -> Reg:
+        """Elements of the data at positions that are data."""
+        return self._neighborhood(op, index) if self._is_neighborhood(op, index) else super().gather(op, index)
+
+    def _is_neighborhood(self, op: Op, index: Sequence[Index]) -> bool:
+        """Whether the elements of all lanes lie within as many that lie side by side, and those are in memory."""
+        (data, indices), axis = op.operands, op.int("axis")
+        if op.attributes.get("known") != NEIGHBORS or not self.has_first:
+            return False
+        size, view, here = data.shape[axis], operand_view(data), index[axis : axis + indices.rank]
+        if not at_least(size, self.lanes) or view is None or view.base not in self.pointers or view.strides[axis] != 1:
+            return False
+        last = max((at for at, extent in enumerate(indices.shape) if extent != 1), default=0)
+        others = (*index[:axis], *here[:last], *here[last + 1 :], *index[axis + indices.rank :])
+        is_one_each = here[last].vector is None and here[last].step == 1 and all(each.is_uniform for each in others)
+        return is_one_each and can_permute(vector_type(register_type(data.dtype), self.lanes), self.f)
+
+    def _neighborhood(self, op: Op, index: Sequence[Index]) -> Reg:
+        """The elements that lie side by side from the first one on, or the last ones of the row, each in its lane."""
+        f, (data, indices), axis = self.f, op.operands, op.int("axis")
+        size, here = data.shape[axis], index[axis : axis + indices.rank]
+        first = self.value(indices, [Index(each.base) for each in here])
+        start = f.smin(first, f.sub(self.size(size), self.lanes))
+        loaded = self._nested(None).vector(data, (*index[:axis], Index(start, 1), *index[axis + indices.rank :]))
+        return permute(loaded, f.sub(self.vector(indices, here), self._splat_int(start)), f)
+
     def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
         key = (indices, tuple(index), size)
@@ -284,6 +314,10 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         if position.is_uniform:
             self.positions[key] = position
         return position
+
+    def known_position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
+        """The element of `indices` at `index`, which is inside of the axis."""
+        return self.from_values(self.value(indices, index))
 
     def _position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         f, given = self.f, self.value(indices, index)

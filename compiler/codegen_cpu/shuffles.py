@@ -1,10 +1,10 @@
 """Lanes of several vectors brought together, in place of gathers where what is wanted lies close together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 
 LARGEST_SHUFFLED_STRIDE = 4
 """Beyond it a gather touches less memory than whole vectors would. An estimate; strides of models are 1 to 3, or the
@@ -51,3 +51,23 @@ def take_strided(f: FunctionBuilder, vectors: Sequence[Reg], step: int) -> Reg:
         ordinal = max(k for k, start in enumerate(starts) if start <= lane * step)
         picks.append(ordinal * lanes + lane * step - starts[ordinal])
     return pick_lanes(f, vectors, picks)
+
+
+_PERMUTATIONS: Mapping[str, tuple[str, str]] = {
+    "<8 x float>": ("avx2", "llvm.x86.avx2.permps"),
+    "<8 x i32>": ("avx2", "llvm.x86.avx2.permd"),
+    "<16 x float>": ("avx512f", "llvm.x86.avx512.permvar.sf.512"),
+    "<16 x i32>": ("avx512f", "llvm.x86.avx512.permvar.si.512"),
+}
+"""The instruction set and the instruction that brings any lane of a vector to any other."""
+
+
+def can_permute(type: str, f: FunctionBuilder) -> bool:
+    """Whether one instruction permutes a vector as data says."""
+    return type in _PERMUTATIONS and _PERMUTATIONS[type][0] in f.features
+
+
+def permute(x: Reg, lanes: Reg, f: FunctionBuilder) -> Reg:
+    """The lane of `x` that each of `lanes`, i64 and less than there are, names."""
+    words = register(f.convert("trunc", lanes, vector_type("i32", x.lanes)))
+    return f.intrinsic(_PERMUTATIONS[x.type][1], x.type, x, words)

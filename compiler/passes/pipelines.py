@@ -23,6 +23,7 @@ from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
 from onnxc.compiler.passes.lower.host_native_calls import host_native_calls
 from onnxc.compiler.passes.lower.host_triton_calls import host_triton_calls
 from onnxc.compiler.passes.lower.join_products import join_products
+from onnxc.compiler.passes.lower.known_indices import known_indices
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.patch_products import patch_products
@@ -143,7 +144,7 @@ GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
-CPU_OPERANDS: tuple[Pass, ...] = (write_planes, pad_few_channels, hold_block_weights)
+CPU_OPERANDS: tuple[Pass, ...] = (write_planes, pad_few_channels, hold_block_weights, known_indices)
 """Behind all that would put padding back into convolutions, or constants back into their smallest form."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)

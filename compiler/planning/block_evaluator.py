@@ -69,6 +69,10 @@ class BlockEvaluator(ABC, Generic[Position, SizeValue, Element]):
     def position(self, indices: Value, index: Sequence[Position], size: Dim) -> Position:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
 
+    def known_position(self, indices: Value, index: Sequence[Position], size: Dim) -> Position:
+        """The same where none is outside."""
+        return self.position(indices, index, size)
+
     @abstractmethod
     def picked(self, data: Value, index: Sequence[Position], sizes: Sequence[Dim]) -> Element:
         """`data` at `index`, or zeros where one of the axes of `sizes`, in which the positions are data, is empty."""
@@ -154,6 +158,7 @@ class BlockEvaluator(ABC, Generic[Position, SizeValue, Element]):
 
     def gather(self, op: Op, index: tuple[Position, ...]) -> Element:
         """An element of the data at positions that are data."""
-        return self.picked(op.operands[0], *gathered_index(op, index, self.position, self.fixed))
+        position = self.known_position if "known" in op.attributes else self.position
+        return self.picked(op.operands[0], *gathered_index(op, index, position, self.fixed))
 
     gather_along = gather_nd = gather

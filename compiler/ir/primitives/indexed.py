@@ -1,6 +1,7 @@
 """Indexed access: elements picked, or replaced, at indices that data gives.
 
-Indices are i64 and non-negative; one outside its axis is clamped here and reported as an InputError by the call.
+Indices are i64 and non-negative; one outside its axis is clamped here and reported as an InputError by the call. Of
+those of a gather it may be `known` that they are inside, and then also that they are neighbors.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,12 @@ from onnxc.compiler.ir.module import Attributes, Block, Op
 from onnxc.compiler.ir.primitive import Anchor, AxisLink, Inline, Primitive, TypeRuleError, define, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of, int_of
 from onnxc.compiler.ir.types import TensorType, Type
+
+INSIDE = "inside"
+"""All indices are inside of the axis."""
+
+NEIGHBORS = "neighbors"
+"""They are, and each is the one before it, in row-major order, or one more: so many in a row span no more elements."""
 
 SCATTER_KINDS = ("set", "add", "mul", "min", "max")
 

@@ -1,0 +1,97 @@
+"""Elements at constant indices that go up by at most one: loaded side by side, and brought to their lanes."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import DTYPES
+from onnxc.compiler.ir.module import Value, walk
+from onnxc.compiler.ir.primitives.indexed import INSIDE, NEIGHBORS
+from onnxc.compiler.passes.lower.known_indices import known_indices
+from onnxc.compiler.target import Target
+from tests.codegen_cpu.support import EVERY_TARGET, Native, make, sample
+
+Build = Callable[[Builder, Value, Callable[..., Value]], Value]
+
+FORMS: dict[str, Build] = {
+    "rows": lambda ir, x, at: ir.gather(x, at(), 1),
+    "indices in a column": lambda ir, x, at: ir.gather(x, at(-1, 1), 1),
+    "indices in a row": lambda ir, x, at: ir.gather(x, at(1, -1), 1),
+    "columns": lambda ir, x, at: ir.gather(ir.transpose(x, (1, 0)), at(), 0),
+    "rows of columns": lambda ir, x, at: ir.gather(ir.transpose(ir.reshape(x, (x.shape[1], 3)), (1, 0)), at(), 1),
+    "a part": lambda ir, x, at: ir.gather(ir.slice(x, (1, 0), (2, x.shape[1])), at(), 1),
+    "backwards": lambda ir, x, at: ir.reverse(ir.gather(x, at(), 1), 1),
+    "a frame": lambda ir, x, at: ir.pad(ir.gather(x, at(), 1), (1, 3), (0, 5)),
+    "cut and framed": lambda ir, x, at: ir.pad(ir.slice_axis(ir.gather(x, at(), 1), 1, 1, 2), (1, 9), (0, 2)),
+    "two in frames": lambda ir, x, at: ir.add(
+        ir.pad(ir.gather(x, at(), 1), (0, 5), (0, 0)), ir.pad(ir.gather(x, at(), 1), (0, 0), (0, 5))
+    ),
+    "what is computed": lambda ir, x, at: ir.gather(ir.add(x, x), at(), 1),
+    "two that are added": lambda ir, x, at: ir.add(ir.gather(x, at(), 1), ir.reverse(ir.gather(x, at(), 1), 0)),
+}
+
+INDICES: dict[str, tuple[int, np.ndarray]] = {
+    "twice each": (20, np.arange(40) // 2),
+    "three for two": (22, np.arange(33) * 2 // 3),
+    "the last ones": (20, np.minimum(np.arange(12) + 12, 19)),
+    "the first again": (9, np.maximum(np.arange(13) - 4, 0).clip(0, 8)),
+    "one": (11, np.full(17, 10)),
+    "few": (20, np.array([3, 3, 4])),
+    "a row of one vector": (8, np.arange(16) // 2),
+    "a row shorter than a vector": (5, np.arange(10) // 2),
+}
+
+
+def _native(type: str, size: int, indices: np.ndarray, build: Build, target: Target) -> Native:
+    def built(ir: Builder, x: Value) -> Value:
+        return build(ir, x, lambda *shape: ir.constant(indices.reshape(shape or (-1,))))
+
+    module = known_indices(make([f"{type}[3, {size}]"], built))
+    assert {op.attributes.get("known") for op in walk(module.main.body) if op.name == "gather"} == {NEIGHBORS}
+    return Native(module, target)
+
+
+@pytest.mark.parametrize("indices", INDICES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_values(target: Target, form: str, indices: str) -> None:
+    size, array = INDICES[indices]
+    native = _native("f32", size, array, FORMS[form], target)
+    native.check(np.arange(3 * size, dtype=np.float32).reshape(3, size) + 1)
+
+
+@pytest.mark.parametrize("name", ["f64", "f16", "bf16", "i64", "i32", "u32", "i16", "u8", "bool"])
+def test_element_types(name: str) -> None:
+    dtype = DTYPES[name]
+    native = _native(name, 20, np.arange(40) // 2, FORMS["rows"], EVERY_TARGET[0])
+    native.check(sample(dtype, 3, 20))
+
+
+def test_what_is_known_of_indices() -> None:
+    given = {
+        "steps of two": (np.arange(10) * 2, INSIDE),
+        "a step back": (np.array([1, 2, 1]), INSIDE),
+        "neighbors": (np.arange(20), NEIGHBORS),
+        "a row of one": (np.array([3]), NEIGHBORS),
+        "one": (np.array(3), INSIDE),
+        "one outside": (np.array([3, 20]), None),
+        "one below": (np.array([0, -1]), None),
+        "none": (np.zeros((0,)), None),
+    }
+    for name, (indices, known) in given.items():
+        module = make(["f32[3, 20]"], lambda ir, x, i=indices: ir.gather(x, ir.constant(i.astype(np.int64)), 1))
+        for _ in range(2):
+            module = known_indices(module)
+            (op,) = (op for op in walk(module.main.body) if op.name == "gather")
+            assert op.attributes.get("known") == known, name
+
+
+@pytest.mark.parametrize("types", [["f32[3, N]"], ["f32[3, 20]", "i64[4]"]])
+def test_nothing_is_known_of_what_a_call_decides(types: list[str]) -> None:
+    def build(ir: Builder, x: Value, indices: Value | None = None) -> Value:
+        return ir.gather(x, ir.constant(np.array([0, 1])) if indices is None else indices, 1)
+
+    module = known_indices(make(types, build))
+    assert all("known" not in op.attributes for op in walk(module.main.body))
