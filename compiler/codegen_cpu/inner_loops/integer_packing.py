@@ -46,9 +46,11 @@ def _pack_rows(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, gro
             address = f.gep(copied.packed, f.add(f.mul(k, width), column * lanes * group))
             f.store(_interleaved(f, rows), address, align=64)
 
+    last = f.sub(depth, 1)
+
     def whole(k: Int) -> None:
         for offset in range(group):
-            f.prefetch(address_of(f.add(k, AHEAD + offset), 0))
+            f.prefetch(address_of(f.smin(f.add(k, AHEAD + offset), last), 0))
         step(k, lambda k, column: read_strided(f, type, address_of(k, column), steps, None))
 
     groups = f.mul(f.sdiv(depth, group), group)

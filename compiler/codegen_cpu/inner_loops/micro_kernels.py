@@ -29,6 +29,9 @@ ROW_PREFETCHED_BYTES = {128: 2048, 256: 0, 512: 2048}
 Zen 3 was measured, which fetches better by itself: a step of gpt2 took 29 to 32 ms with 2048, and takes 24 to 27 ms.
 More rows take 1.06 of their time there without, and a row of bytes, whose groups are multiplied at once, 1.1 to 1.5."""
 
+LEAST_FETCHES = 8
+"""How many times as many steps there are along k of rows that are read where they lie, for some to be fetched."""
+
 WRITTEN_STEPS = 4
 """Steps along k that are written out where floats lie side by side along it, so that fewer instructions are beside the
 multiply-adds. Where the other thread of a core is busy they count: of 384 by 384 channels the median of calls went from
@@ -241,6 +244,19 @@ class _Writer:
         self.tile, self.depth, self.accumulate, self.ahead = rest
         self.vector_elements = self.lanes * self.types.group
         self.vector_bytes = self.vector_elements * self.types.panel.itemsize
+        self.soon = self._soon()
+
+    def _soon(self) -> Int:
+        """How many bytes behind a step along k another is fetched.
+
+        Behind a packed panel lies the next one, behind other rows nothing: a page that is not there takes 80 ns each
+        time, as nothing remembers it, so that few steps fetch none.
+        """
+        f, steps = self.f, max(1, self.fetched_bytes // (self.vectors * self.vector_bytes))
+        is_packed = f.icmp("eq", self.panel_stride, self.vectors * self.vector_elements)
+        is_long = f.icmp("sge", self.depth, LEAST_FETCHES * steps)
+        bytes_of_steps = f.mul(self.panel_stride, steps * self.types.panel.itemsize)
+        return f.select(f.or_(is_packed, is_long), bytes_of_steps, 0)
 
     def write(self) -> FunctionBuilder:
         f, element = self.f, register_type(self.types.sums)
@@ -299,8 +315,7 @@ class _Writer:
         """Asks for what is read soon, and for what is read after all of it: each line of the cache once."""
         f, step_bytes = self.f, self.vectors * self.vector_bytes
         if self.fetched_bytes > 0:
-            soon = f.mul(self.panel_stride, max(1, self.fetched_bytes // step_bytes) * self.types.panel.itemsize)
             for byte in range(-place * step_bytes % CACHE_LINE_BYTES, step_bytes, CACHE_LINE_BYTES):
-                f.prefetch(f.gep(line, f.add(soon, byte)))
+                f.prefetch(f.gep(line, f.add(self.soon, byte)))
         if place * self.vector_bytes % CACHE_LINE_BYTES == 0:
             f.prefetch(f.gep(self.ahead, f.mul(k, self.vector_elements), memory_type(self.types.panel)), level=2)

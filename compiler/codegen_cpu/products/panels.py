@@ -246,7 +246,10 @@ class _Panels:
             if self.packs_columns:
                 return self._pack(packed, (self.columns, 1), count, self.width)
             # Constant panels, and the blocks of each, lie in the order in which they are read.
-            return _Panel(packed, self.columns, f.gep(packed, f.mul(count, self.columns), memory_type(source)))
+            following = f.gep(packed, f.mul(count, self.columns), memory_type(source))
+            is_last_block = f.icmp("sge", f.add(k, count), self.frame.size(problem.depth))
+            is_last = f.and_(is_last_block, f.icmp("eq", f.add(unit.panel, 1), self._panels()))
+            return _Panel(packed, self.columns, f.select(is_last, packed, following))
         start = self.operands.along_k(unit.b, problem.b_strides, problem.b, outer_k, k)
         strides = self.frame.size(problem.b_stride(problem.k)), self.frame.size(problem.b_strides[problem.n])
         left = f.sub(self.frame.size(problem.columns), unit.first_column)
