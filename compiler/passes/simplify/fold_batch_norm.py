@@ -22,6 +22,10 @@ LONGEST_CHAIN = 8
 
 BYTE = 8
 
+COARSEST = 2.0**-6
+"""What is added to a summand so large that numbers near it are so far apart is rounded; shifts of normalisations are
+smaller."""
+
 SUMMED_PARTS = 256
 """A sum of an integer and of so many parts of one is exact in f32 up to 2^16, which is more than coordinates are."""
 
@@ -35,7 +39,8 @@ def fold_batch_norm(module: Module) -> Module:
 class Affine:
     """source * factor + offset, in f64, for one scalar or one element per index of `axis` of the source.
 
-    is_exact: whether no step rounds where the source is a small integer.
+    is_exact: whether no step rounds where the source is a small integer. cancels: whether a summand that leaves few
+    bits of the source is taken back, which is how models round.
     """
 
     source: Value
@@ -45,6 +50,7 @@ class Affine:
     steps: int
     scaling: int
     is_exact: bool
+    cancels: bool
 
     def is_finite(self) -> bool:
         """Whether factor and offset are finite in the type of the source."""
@@ -64,6 +70,8 @@ def fold_chain(op: Op, build: Rewriter) -> Value | Refusal | None:
         return None
     if not affine.is_finite():
         return Refusal("a factor or summand is not finite")
+    if affine.cancels:
+        return Refusal("a summand so large that it rounds what it is added to, and is subtracted again")
     if not affine.scaling:
         return _plus(affine.source, affine, build)
     weighted = made_by(affine.source, "convolution", "dot")
@@ -87,13 +95,17 @@ def _chain(op: Op, build: Rewriter) -> Affine | None:
         value = step.operands[0]
     if not steps or not op.result.dtype.is_float:
         return None
-    factor, offset = np.ones(()), np.zeros(())
+    factor, offset, cancels = np.ones(()), np.zeros(()), False
     with np.errstate(all="ignore"):
         for step, array in reversed(steps):
+            before = offset
             factor, offset = _composed(step.name, factor, offset, array)
+            if step.name in ("add", "sub"):
+                spacing = np.spacing(np.abs(before).astype(value.dtype.numpy)).astype(np.float64)
+                cancels |= bool(((spacing >= COARSEST) & (np.abs(offset) < np.abs(before) / 2)).any())
     scaling = sum(step.name in ("mul", "div") for step, _ in steps)
     is_exact = all(_is_exact(step.name, array) for step, array in steps)
-    return Affine(value, axis, np.asarray(factor), np.asarray(offset), len(steps), scaling, is_exact)
+    return Affine(value, axis, np.asarray(factor), np.asarray(offset), len(steps), scaling, is_exact, cancels)
 
 
 def _is_exact(name: str, array: np.ndarray) -> bool:

@@ -107,6 +107,7 @@ FIRES = {
         lambda b, x: convolved(b, x, per_filter(WEIGHTS.astype(np.float16), FACTOR)),
         rounds=True,
     ),
+    "summands_that_cancel": Pair((f32(N),), lambda b, x: b.sub(b.add(x, 0.75), 0.75), lambda b, x: x, rounds=True),
     "chain_without_weights": Pair(
         (f32(2, 4),),
         lambda b, x: scaled(b, b.mul(b.sub(x, channels(b, x, SHIFT)), 0.5)),
@@ -114,6 +115,8 @@ FIRES = {
         rounds=True,
     ),
 }
+
+LARGE = np.array([1, 1, 2**30, 1], np.float32)
 
 
 def _used_twice(b: Builder, y: Value) -> tuple[Value, ...]:
@@ -138,6 +141,12 @@ REFUSES = {
     "one_factor_for_a_dot": Pair((f32(2, 3),), lambda b, x: b.mul(b.dot(x, b.constant(MATRIX), "mk,kn->mn"), 0.3)),
     "summed_letter": Pair((f32(4, 3),), lambda b, x: scaled(b, b.dot(x, b.constant(MATRIX), "nk,kn->n"), axis=0)),
     "short_chain": Pair((f32(2, 4),), scaled),
+    "rounding": Pair((f32(N),), lambda b, x: b.sub(b.add(x, 1.5 * 2**23), 1.5 * 2**23)),
+    "rounding_to_thousandths": Pair((f32(N),), lambda b, x: b.sub(b.add(b.mul(x, 1000.0), 1.5 * 2**23), 1.5 * 2**23)),
+    "rounding_of_few_bits": Pair((f16(N),), lambda b, x: b.add(b.sub(x, -1536.0), -1536.0)),
+    "rounding_of_a_channel": Pair(
+        (f32(2, 4),), lambda b, x: shifted(b, shifted(b, x, SHIFT * LARGE), np.float32(-1) * SHIFT * LARGE)
+    ),
     "coordinates": Pair((f32(N),), _coordinates),
     "coordinates_of_few_bits": Pair((f32(N),), lambda b, x: _coordinates(b, x, 2.0, F16)),
 }
