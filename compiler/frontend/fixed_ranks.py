@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.schemas import is_standard
 
-__all__ = ["ELEMENT", "RANKS", "Rank", "fixed_rank"]
+__all__ = ["BLOCKED", "ELEMENT", "RANKS", "Rank", "fixed_rank"]
 
 ELEMENT = "one element"
 
@@ -83,9 +83,15 @@ RANKS: Mapping[str, Mapping[str, Rank]] = {
     "Upsample": {"scales": 1},
 }
 
+BLOCKED = ("x_scale", "y_scale")
+"""Scales that have the rank of `x` where each is that of a block."""
+
 
 def fixed_rank(node: GraphNode, position: int) -> Rank | None:
     """What the standard says of the rank of the input at `position`; None where it leaves that open."""
     formal = node.schema.input(position)
-    ranks = RANKS.get(node.operator, {}) if is_standard(node.domain) else {}
-    return None if formal is None else ranks.get(formal.name)
+    if formal is None or not is_standard(node.domain):
+        return None
+    if formal.name in BLOCKED and node.attributes.get("block_size"):
+        return "x", 0
+    return RANKS.get(node.operator, {}).get(formal.name)

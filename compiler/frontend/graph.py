@@ -84,9 +84,11 @@ class GraphNode:
     def subgraphs(self) -> Iterator["Graph"]:
         """The graphs among the attributes, in order."""
         for value in self.attributes.values():
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, Graph):
-                    yield part
+            # A list is of one kind: forests have hundreds of thousands of numbers.
+            if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                yield from (part for part in value if isinstance(part, Graph))
+            elif isinstance(value, Graph):
+                yield value
 
 
 @record

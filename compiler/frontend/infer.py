@@ -11,14 +11,14 @@ from onnxc.compiler.frontend.declare_types import complete_type
 from onnxc.compiler.frontend.functions import FunctionKey, ModelFunction, node_key, subgraphs
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.joining.joined_types import joined_element
+from onnxc.compiler.frontend.joining.joined_types import is_rankless, joined_element
 from onnxc.compiler.frontend.lower import lower_typed
 from onnxc.compiler.frontend.lower.attempt import LoweredType, RenewedSizes
 from onnxc.compiler.frontend.lower.written_sizes import write_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
 from onnxc.compiler.frontend.size_names import ValueKey, name_sizes
-from onnxc.compiler.ir.types import MapType, OptionalType, SequenceType, ShapedType, Type, type_symbols
+from onnxc.compiler.ir.types import Type, type_symbols
 from onnxc.runtime.records import record
 
 __all__ = ["InferredTypes", "TypedValue", "annotate_model", "infer_types"]
@@ -87,17 +87,6 @@ def _one_type_each(inferred: Iterable[LoweredType], declared: Mapping[ValueKey, 
         joined[key] = None if before is None else joined_element(before, case.type)
     types = {key: type for key, type in joined.items() if type is not None}
     return {key: declared.get(key, type) if is_rankless(type) else type for key, type in types.items()}
-
-
-def is_rankless(type: Type) -> bool:
-    """Whether it is a tensor, or made of tensors, whose rank only data decides."""
-    match type:
-        case ShapedType(shape=shape):
-            return shape is None
-        case SequenceType(element) | OptionalType(element):
-            return is_rankless(element)
-        case MapType():
-            return False
 
 
 def _declared_types(graph: Graph) -> Iterator[tuple[ValueKey, Type]]:

@@ -13,7 +13,8 @@ from onnx import ModelProto, numpy_helper
 
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.graph import CheckedModel, Graph
-from onnxc.compiler.frontend.infer import InferredTypes, TypedValue, infer_types, is_rankless
+from onnxc.compiler.frontend.infer import InferredTypes, TypedValue, infer_types
+from onnxc.compiler.frontend.joining.joined_types import is_rankless
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.types import OptionalType, SequenceType, TensorType, Type

@@ -1,5 +1,7 @@
 """Conditions that decide on ranks: what follows is built for each, and an impossible case is an error of the call."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.computation import TRAINING
 from onnxc.compiler.frontend.fixed_ranks import RANKS
+from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.infer import infer_types
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.lower import walk as walk_module
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
@@ -298,6 +302,7 @@ OF_ANOTHER_RANK = {
     "y = ScatterElements (a, i, b)": "float[] a, int64[] i, float[] b",
     "y = GridSample (a, b)": "float[] a, float[] b",
     "y = SoftmaxCrossEntropyLoss (a, i, b)": "float[] a, int64[] i, float[] b",
+    "y = DequantizeLinear <axis = 0, block_size = 2> (c, a)": "uint8[] c, float[] a",
 }
 
 
@@ -307,6 +312,61 @@ def test_ranks_that_another_operand_tells_are_no_cases(node: str, monkeypatch: p
     # One lowering without a case, seven for the ranks of the first operand, and one for each further operand in each.
     operands = OF_ANOTHER_RANK[node].count(",") + 1
     assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * operands
+
+
+# Masks of attention, and bodies that declare ranks.
+
+MASKED = """<ir_version: 11, opset_import: ["" : 24]>
+g (float[B, 2, S, 3] q, float[B, 2, T, 3] k, float[B, 2, T, 3] v, float{mask} m) => (y) {{
+    y = Attention (q, k, v, m)
+}}"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (2, 1, 4), (1, 2, 1, 4), (2, 3), (1,)])
+def test_a_mask_of_any_rank(target: str, shape: tuple[int, ...]) -> None:
+    draw = np.random.default_rng(0)
+    given = {name: draw.random((1, 2, size, 3), np.float32) for name, size in (("q", 2), ("k", 4), ("v", 4))}
+    mask = draw.random(shape, np.float32)
+    known = MASKED.format(mask=f"[{', '.join('LMNO'[: len(shape)])}]")
+    (expected,) = run_text(known, {**given, "m": mask}, target)
+    (found,) = run_text(MASKED.format(mask="[]"), {**given, "m": mask}, target)
+    assert_close(found, expected, terms=8)
+    with pytest.raises(InputError, match="attn_mask has no axes"):
+        run_text(MASKED.format(mask="[]"), {**given, "m": np.float32(1)}, target)
+
+
+SCANS = {
+    9: """<ir_version: 8, opset_import: ["" : 9]> g (float[] s, float[] x) => (y, z) {
+        y, z = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] c, float[2] d)
+            { c = Add (a, e) d = Identity (c) }> (s, x) }""",
+    8: """<ir_version: 8, opset_import: ["" : 8]> g (float[] s, float[] x) => (y, z) {
+        y, z = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] e) => (float[2] c, float[2] d)
+            { c = Add (a, e) d = Identity (c) }> ("", s, x) }""",
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("opset", SCANS)
+def test_what_a_body_declares_tells_the_ranks(opset: int, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = (1,) * (9 - opset)
+    given = {"s": np.ones((*batch, 2), np.float32), "x": np.ones((*batch, 3, 2), np.float32)}
+    last, each = run_text(SCANS[opset], given, target)
+    assert_same(last, np.full((*batch, 2), 4, np.float32))
+    assert_same(each, np.cumsum(given["x"], axis=-2, dtype=np.float32) + 1)
+    assert count_of_lowered_nodes(SCANS[opset], monkeypatch) == 5
+
+
+def test_for_types_alone_cases_end_where_none_changes_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(rest: str) -> CheckedModel:
+        header = '<ir_version: 10, opset_import: ["" : 21]>'
+        text = f"{header} g (float[] x) => (y) {{ t = LpNormalization <axis = 0> (x) {rest} }}"
+        return check_model(read_model(model_from_text(text)))
+
+    # One node without a case, one in the rank that it has not, two in the rank that Trilu has not, and two in two more.
+    counted = count_of_lowered_nodes_by(lambda: infer_types(model("y = Trilu <upper = 0> (t)")), monkeypatch)
+    assert counted == 1 + 1 + 2 + 2 + 2
+    assert str(infer_types(model("y = Shape (t)")).find("y")) == "i64[y_dim0]"
 
 
 # Products of matrices of which only data tells the ranks.
@@ -655,6 +715,10 @@ def reshaped(count: int, declared: str = "") -> str:
 
 
 def count_of_lowered_nodes(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    return count_of_lowered_nodes_by(lambda: op_names(text), monkeypatch)
+
+
+def count_of_lowered_nodes_by(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> int:
     lowered = []
 
     def counted(node: Node, frame: Frame) -> NodeOutcome:
@@ -662,7 +726,7 @@ def count_of_lowered_nodes(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
         return call_operator(node, frame)
 
     monkeypatch.setattr(walk_module, "call_operator", counted)
-    op_names(text)
+    work()
     return len(lowered)
 
 

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.derived_sizes import Truth, choice
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
-from onnxc.compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, TensorType, Type
+from onnxc.compiler.ir.types import ANY_SIZE, MapType, OptionalType, SequenceType, ShapedType, TensorType, Type
 
 NEVER_FILLED = ("sequence_construct", "optional_construct")
 """Host functions that give, without operands, an empty sequence and an absent optional."""
@@ -71,6 +71,17 @@ def joined_element(a: Type, b: Type) -> Type | None:
             inner = joined_element(a.value, b.value) if a.key == b.key else None
             return None if inner is None else MapType(a.key, inner)
     return None
+
+
+def is_rankless(type: Type) -> bool:
+    """Whether it is a tensor, or made of tensors, whose rank only data decides."""
+    match type:
+        case ShapedType(shape=shape):
+            return shape is None
+        case SequenceType(element) | OptionalType(element):
+            return is_rankless(element)
+        case MapType():
+            return False
 
 
 def joined(ir: Builder, a: Value, b: Value, local: Set[str], truth: Truth | None, rule: str) -> Type:

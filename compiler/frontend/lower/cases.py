@@ -4,14 +4,16 @@ Where one alone can be, it is the program, and the call checks that it is the ca
 thing that speaks against it, so that little is lowered in cases that cannot be.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import MOST_AXES, CaseSplit, ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.joining.joined_branches import joined_branches
+from onnxc.compiler.frontend.joining.joined_types import is_rankless, joined_element
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.lower.declared import of_declared_shape
@@ -19,7 +21,7 @@ from onnxc.compiler.frontend.lower.frame import Assumptions, Frame, GraphOutcome
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Block, Value
-from onnxc.compiler.ir.types import ANY_SIZE, TensorType
+from onnxc.compiler.ir.types import ANY_SIZE, TensorType, Type
 from onnxc.runtime.records import record
 
 MOST_CONDITIONS = 3
@@ -120,7 +122,10 @@ def _lower_ranks(split: RankSplit, node: GraphNode, frame: Frame, lower: Lower) 
 
 
 def _possible_ranks(split: RankSplit, frame: Frame, lower: Lower) -> dict[int, Trial]:
-    """By rank or size, the cases that nothing speaks against, as far as there is time to tell them apart."""
+    """By rank or size, the cases that nothing speaks against, as far as there is time to tell them apart.
+
+    For types alone, no more than are needed to tell these.
+    """
     trials: dict[int, Trial] = {}
     for count in _counts(split):
         nested = frame.ir.nested()
@@ -130,7 +135,18 @@ def _possible_ranks(split: RankSplit, frame: Frame, lower: Lower) -> dict[int, T
             break
         if trial.objection is None:
             trials[count] = trial
+        if len(trials) > 1 and frame.session.only_types and _are_settled(trials.values()):
+            break
     return trials
+
+
+def _are_settled(trials: Iterable[Trial]) -> bool:
+    """Whether no further case changes a type that was found: each is one of all ranks, or of several element types."""
+    joined: dict[tuple[str, str], Type | None] = {}
+    for case in chain.from_iterable(trial.frame.attempt.types for trial in trials):
+        before = joined.setdefault((case.path, case.name), case.type)
+        joined[case.path, case.name] = None if before is None else joined_element(before, case.type)
+    return all(type is None or is_rankless(type) for type in joined.values())
 
 
 def _tried(frame: Frame, ir: Builder, assumptions: Assumptions, lower: Lower) -> Trial:

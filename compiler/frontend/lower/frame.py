@@ -79,6 +79,11 @@ class Session:
         """Whether no more cases may be told apart."""
         return self.work_left <= 0
 
+    @property
+    def only_types(self) -> bool:
+        """Whether nothing is made of the module, and of what nodes read and give no more is noted than the types."""
+        return self.types_all and self.record is None
+
     def tell_no_more_apart(self) -> None:
         """From now on no more cases are told apart."""
         self.work_left = 0

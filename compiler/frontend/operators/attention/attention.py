@@ -7,6 +7,7 @@ from math import sqrt
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.attention_bias import Visibility, attention_bias
+from onnxc.compiler.frontend.operator_helpers.open_ranks.common_rank import optional_broadcast_input, rank_of
 from onnxc.compiler.frontend.operator_helpers.precision import wide_type
 from onnxc.compiler.frontend.operator_helpers.scaled_scores import scaled_scores
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape
@@ -53,7 +54,7 @@ def attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
         past=operands.past,
         valid=_valid_keys(node, operands, ir),
     )
-    mask = node.optional("attn_mask")
+    mask = _mask(operands.q, node, ir)
     if _is_composite(operands, node):
         y = _whole(operands, mask, visibility, node, ir)
         probe: Value | None = None
@@ -92,6 +93,15 @@ def _operands(node: Node, ir: Builder) -> _Operands:
         past_value = of_shape(past_value, (v.shape[0], v.shape[1], past, v.shape[3]), "past_value", node, ir, PAST)
         k, v = ir.concatenate([past_key, k], 2), ir.concatenate([past_value, v], 2)
     return _with_common_sizes(_Operands(q, k, v, past), node, ir)
+
+
+def _mask(q: Value, node: Node, ir: Builder) -> Value | None:
+    """The mask, if any; of four axes where only data tells its rank, which then is not 0."""
+    given, mask = node.host_input("attn_mask"), optional_broadcast_input("attn_mask", q, node, ir)
+    if given is not None and mask is not None and given.tensor.shape is None:
+        (rank,) = ir.read_sizes(ir.reshape(rank_of(given, ir), (1,)), "rank")
+        ir.guard(rank, 1, "at_least", "attn_mask has no axes")
+    return mask
 
 
 def _by_heads(x: Value, name: str, node: Node, ir: Builder) -> Value:

@@ -83,7 +83,7 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     Source: https://onnx.ai/onnx/operators/onnx__Scan.html
     """
     body, count = node.graph("body"), node.int("num_scan_inputs")
-    values = node.variadic()
+    values = scan_operands(node.operands, count, 1, node)
     initial, scanned = values[: len(values) - count], values[len(values) - count :]
     if not 0 < count <= len(values):
         message = f"num_scan_inputs is {count}, of {len(values)} inputs"
@@ -123,6 +123,23 @@ def _truth(value: Value, node: Node) -> Value:
         message = f"the condition that body gives is {value.type}, not a bool"
         node.fail("loop-condition", message, rule=f"ONNX {node.operator}, attribute body")
     return value
+
+
+def scan_operands(operands: Sequence[Value | None], count: int, axes: int, node: Node) -> tuple[Value, ...]:
+    """The states and the `count` scanned inputs of a Scan as tensors, which have so many axes more than in its body.
+
+    Where only data tells a rank, it is the one that an input of the body declares. (Scan-8 has the batch besides.)
+    """
+    given = [value for value in operands if value is not None]
+    batch = axes - 1
+    more = [batch] * (len(given) - count) + [axes] * count
+    declared = [info.type for info in node.graph("body").inputs]
+    known = [type.shape if isinstance(type, TensorType) else None for type in declared]
+    shapes = [*known, *[None] * (len(given) - len(known))]
+    return tuple(
+        node.tensor_of(value, None if shape is None else len(shape) + extra)
+        for value, shape, extra in zip(given, shapes, more, strict=False)
+    )
 
 
 def expect_declared_shapes(body: Graph, given: Sequence[Value], node: Node) -> None:

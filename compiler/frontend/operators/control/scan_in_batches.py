@@ -7,7 +7,11 @@ import numpy as np
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, zero
-from onnxc.compiler.frontend.operators.control.control_flow import expect_declared_shapes, with_kept_shapes
+from onnxc.compiler.frontend.operators.control.control_flow import (
+    expect_declared_shapes,
+    scan_operands,
+    with_kept_shapes,
+)
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
@@ -47,7 +51,7 @@ def scan_in_batches(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 
 def _read(node: Node, ir: Builder) -> _Batch:
     count = node.int("num_scan_inputs")
-    tensors = [node.tensor_of(value) for value in node.operands[1:] if value is not None]
+    tensors = scan_operands(node.operands[1:], count, 2, node)
     if not 0 < count <= len(tensors):
         node.fail("scan-inputs", f"num_scan_inputs is {count}, of {len(tensors)} inputs", rule=RULE)
     states, scanned = tensors[: len(tensors) - count], tensors[len(tensors) - count :]

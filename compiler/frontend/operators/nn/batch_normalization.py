@@ -42,12 +42,12 @@ def batch_normalization(node: Node, ir: Builder) -> tuple[Value, ...]:
 
 def _lower(node: Node, ir: Builder, names: Sequence[str], *, training: bool) -> tuple[Value, ...]:
     """Y, the new running statistics, and those of the batch; Y alone in inference."""
-    x = node.input("X")
+    given, x = node.inputs("scale", "B", *names), node.input("X")
     if not x.rank:
         node.fail("normalization-rank", "X is a scalar", rule="ONNX BatchNormalization")
     axes = _parameter_axes(x, node)
     wide = ir.cast(x, F64 if x.dtype == F64 else F32)
-    parameters = [_parameter(node.input(name), name, wide, axes, node, ir) for name in ("scale", "B", *names)]
+    parameters = [_parameter(*named, wide, axes, node, ir) for named in zip(given, ("scale", "B", *names), strict=True)]
     scale, bias, mean, variance = parameters
     if not training:
         return (ir.cast(_applied(wide, scale, bias, (mean, variance), node.float("epsilon"), axes, ir), x.dtype),)

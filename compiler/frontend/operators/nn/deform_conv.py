@@ -28,6 +28,7 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     x, w, offset = node.inputs("X", "W", "offset")
     if x.rank < 3 or {x.rank, w.rank, offset.rank} != {x.rank}:
         node.fail("convolution-rank", f"X, W and offset have {x.rank}, {w.rank} and {offset.rank} axes", rule=RULE)
+    mask, bias = node.optional("mask"), node.optional("B")
     dtype, groups = wide_type(x.dtype), groups_of(node, ir, w.shape[0])
     w = ir.cast(with_kernel_shape(w, node, ir), dtype)
     channels = ir.require_equal(
@@ -38,7 +39,6 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     axes = rows * len(layout.kernel)
     offset = of_shape(offset, (layout.batch, axes, *layout.output), "offset", node, ir, "deform-offset")
     sampled = _sampled(ir.cast(x, dtype), _coordinates(ir.cast(offset, dtype), layout, ir), layout, ir)
-    mask = node.optional("mask")
     if mask is not None:
         mask = of_shape(mask, (layout.batch, rows, *layout.output), "mask", node, ir, "deform-mask")
         shape = (layout.batch, layout.offset_groups, 1, layout.taps, layout.positions)
@@ -47,7 +47,6 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     columns = ir.reshape(sampled, (layout.batch, groups, per_group, layout.taps, layout.positions))
     filters = ir.reshape(w, (groups, floordiv(w.shape[0], groups), per_group, layout.taps))
     result = ir.reshape(ir.dot(filters, columns, "gmct,ngctp->ngmp"), (layout.batch, w.shape[0], *layout.output))
-    bias = node.optional("B")
     if bias is not None:
         result = ir.add(result, per_channel(bias, result, node, ir))
     return ir.cast(result, x.dtype)

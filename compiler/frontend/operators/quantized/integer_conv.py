@@ -21,6 +21,7 @@ def conv_integer(node: Node, ir: Builder) -> Value:
     Source: https://onnx.ai/onnx/operators/onnx__ConvInteger.html
     """
     x, w = node.inputs("x", "w")
+    expect_ranks(x, w, node)
     return _accumulated(x, node.optional("x_zero_point"), w, node.optional("w_zero_point"), node, ir)
 
 
@@ -30,13 +31,15 @@ def qlinear_conv(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__QLinearConv.html
     """
-    x, w, x_zero, w_zero, y_zero = node.inputs("x", "w", "x_zero_point", "w_zero_point", "y_zero_point")
+    x, w = node.inputs("x", "w")
+    expect_ranks(x, w, node)
+    x_zero, w_zero, y_zero = node.inputs("x_zero_point", "w_zero_point", "y_zero_point")
+    scales, bias = node.inputs("x_scale", "y_scale", "w_scale"), node.optional("B")
     total = _accumulated(x, x_zero, w, w_zero, node, ir)
-    bias = node.optional("B")
     if bias is not None:
         total = ir.add(total, per_channel(bias, total, node, ir))
-    x_scale, y_scale = (_single(node.input(name), name, node, ir) for name in ("x_scale", "y_scale"))
-    w_scale = _per_filter(node.input("w_scale"), "w_scale", total.shape, 1, node, ir)
+    x_scale, y_scale = (_single(*named, node, ir) for named in zip(scales[:2], ("x_scale", "y_scale"), strict=True))
+    w_scale = _per_filter(scales[2], "w_scale", total.shape, 1, node, ir)
     factor = ir.div(ir.mul(w_scale, x_scale), y_scale)
     scaled = ir.mul(ir.cast(total, F32), factor)
     return quantize(scaled, _single(y_zero, "y_zero_point", node, ir), y_zero.dtype, ir)
@@ -51,7 +54,6 @@ def _single(value: Value, name: str, node: Node, ir: Builder) -> Value:
 
 def _accumulated(x: Value, x_zero: Value | None, w: Value, w_zero: Value | None, node: Node, ir: Builder) -> Value:
     """The convolution of x - x_zero with w - w_zero, in i32."""
-    expect_ranks(x, w, node)
     if x_zero is not None:
         x_zero = _single(x_zero, "x_zero_point", node, ir)
     if w_zero is not None:
