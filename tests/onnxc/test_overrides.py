@@ -293,6 +293,29 @@ def test_all_floats_of_a_model_may_have_one_type(dtype: str) -> None:
     assert result.tolist() == [[8.0, 12.0]]
 
 
+def test_all_floats_change_where_shapes_are_declared_wrong() -> None:
+    text = "m (float[N, 2] x) => (float[N] y) <float[N, 1] a> { a = Neg (x)  y = Abs (a) }"
+    with pytest.warns(onnxc.ModelWarning) as warned:
+        exe = onnxc.compile(model_from_text(f"{HEADER} {text}"), "interpreter", dtypes="float16")
+    told = "".join(str(warning.message) for warning in warned)
+    assert "a is declared f32[N, 1] and is f32[N, 2]: axis 1 differs" in told
+    assert "y is declared f32[N] and is f32[N, 2]: the ranks differ" in told
+    assert np.asarray(exe(np.array([[1, 2]], "float16"))).tolist() == [[1, 2]]
+
+
+def test_all_floats_change_in_a_branch_that_is_ruled_out() -> None:
+    text = """m (float[N, 2] x, bool c) => (float[2, N] y) {
+      a = If (c) <then_branch = t () => (float[] b) { d = Abs (x)  b = ReduceSum (d) },
+                  else_branch = e () => (float[N, 2] b) { b = Identity (x) }>
+      s = ReduceSum <keepdims = 0> (x)
+      z = If (c) <then_branch = u () => (float[] v) { v = Identity (s) },
+                  else_branch = w () => (float[N, 2] v) { v = Neg (a) }>
+      y = Transpose <perm = [1, 0]> (z) }"""
+    exe = onnxc.compile(model_from_text(f"{HEADER} {text}"), "interpreter", dtypes="float16")
+    given = {"x": np.array([[1, 2]], "float16"), "c": np.array(False)}
+    assert np.asarray(exe.run(given)["y"]).tolist() == [[-1], [-2]]
+
+
 @pytest.mark.parametrize("dtype", ["int8", "floats", 3])
 def test_all_floats_become_floats(dtype: object) -> None:
     model = model_from_text(f"{HEADER} m (float[N] x) => (float[N] y) {{ y = Neg (x) }}")

@@ -101,16 +101,22 @@ def _lowered(
     if record is None:
         session = _session(model.graph, types_all=types_all)
         return _lowered_graph(model.graph, options, replace(session, shardings=shardings))
-    graph = _freed_graph(model.graph, options, record)
+    graph, warnings = _freed_graph(model.graph, options, record)
     session = _session(graph, types_all=types_all)
-    return _lowered_graph(graph, options, replace(session, shardings=shardings, before=record, floats=options.floats))
+    session = replace(session, shardings=shardings, before=record, floats=options.floats)
+    return _lowered_graph(graph, options, session, warnings)
 
 
-def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> Graph:
-    """The graph without the declared types that follow from what is overridden; `record` gets it as it is declared."""
+def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> tuple[Graph, Sequence[Diagnostic]]:
+    """The graph without the declared types that follow from what is overridden; `record` gets it as it is declared.
+
+    Where element types are overridden, with what is wrong in those that it is without.
+    """
     attempt, session = Attempt(), replace(_session(graph, types_all=True), record=record)
     _lower_main(graph, without_overrides(graph, options), session, attempt)
-    return with_free_types(graph, attempt.types, keeps_elements=not options.dtypes and options.floats is None)
+    keeps_elements = not options.dtypes and options.floats is None
+    warnings = [] if keeps_elements else [finding for finding in attempt.warnings if finding.code == "declared-type"]
+    return with_free_types(graph, attempt.types, keeps_elements=keeps_elements), warnings
 
 
 def _session(graph: Graph, *, types_all: bool) -> Session:
@@ -118,8 +124,10 @@ def _session(graph: Graph, *, types_all: bool) -> Session:
     return Session(work, channel_blocks(graph), types_all, goes_on=types_all)
 
 
-def _lowered_graph(graph: Graph, options: InputOptions, session: Session) -> Lowered:
-    attempt = Attempt()
+def _lowered_graph(
+    graph: Graph, options: InputOptions, session: Session, warnings: Sequence[Diagnostic] = ()
+) -> Lowered:
+    attempt = Attempt(warnings=[*warnings])
     module = _lower_main(graph, options, session, attempt)
     attempt.warnings += session.channel_blocks.warnings
     if options.strict:

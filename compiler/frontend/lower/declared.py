@@ -69,7 +69,7 @@ def as_declared(
     if reason is not None:
         message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
         decides = attempt.is_trial and (attempt.trusts_outputs or sizes is not None)
-        if decides or not _differ_in_shape(declared, value.type):
+        if decides or not differ_in_shape(declared, value.type):
             attempt.findings.append(error("declared-type", message, ir.location, (), _RULE))
         else:
             attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
@@ -90,7 +90,7 @@ def _of_declared_sizes(name: str, value: Value, declared: TensorType, sizes: Dec
     return ir.with_shape(value, shape)
 
 
-def _differ_in_shape(declared: Type, inferred: Type) -> bool:
+def differ_in_shape(declared: Type, inferred: Type) -> bool:
     """Whether two types that contradict each other are tensors of one element type."""
     both_dense = isinstance(declared, TensorType) and isinstance(inferred, TensorType)
     return both_dense and not elements_differ(declared, inferred)

@@ -11,7 +11,7 @@ from onnxc.compiler.diagnostics import Diagnostic, error
 from onnxc.compiler.frontend.graph import Graph, GraphNode, ValueInfo
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.lower.attempt import LoweredType
-from onnxc.compiler.frontend.lower.declared import contradiction
+from onnxc.compiler.frontend.lower.declared import contradiction, differ_in_shape
 from onnxc.compiler.frontend.lower.inputs import input_type
 from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared
 from onnxc.compiler.ir.builder import Builder
@@ -86,13 +86,19 @@ def with_overrides(finding: Diagnostic, before: AsDeclared) -> Diagnostic:
 def with_free_types(graph: Graph, lowered: Sequence[LoweredType], *, keeps_elements: bool) -> Graph:
     """The graph without the declared sizes that what was found in it as declared agrees with, those of inputs aside.
 
-    Nor with the element types, unless `keeps_elements`. What contradicts the graph as declared stays, to be reported.
+    Nor with the element types, unless `keeps_elements`. What contradicts the graph as declared stays, to be reported;
+    of what gives other element types, only where its own differ as declared.
     """
     types = {(type.path, type.name): type.type for type in lowered}
 
     def freed(info: ValueInfo) -> ValueInfo:
         known = types.get((path, info.name))
-        if info.type is None or known is None or contradiction(info.type, known) is not None:
+        if info.type is None or (known is None and keeps_elements):
+            return info
+        if known is None:
+            # It is of a branch that is ruled out, and is so again.
+            return replace(info, type=None)
+        if contradiction(info.type, known) is not None and (keeps_elements or not differ_in_shape(info.type, known)):
             return info
         return replace(info, type=_free_type(info.type) if keeps_elements else None)
 
