@@ -193,6 +193,13 @@ def test_a_text_with_a_hole_is_a_model_or_an_error_with_its_line(form: str, star
     assert "line " in told
 
 
+@pytest.mark.parametrize(("text", "escape"), [(r"\\\d", r"\d"), (r"\x41\2034\400", r"\4"), (r"'\'\?", r"\?")])
+def test_an_escape_that_is_none_is_an_error_of_a_textproto(text: str, escape: str) -> None:
+    with pytest.raises(ModelError, match=r"textproto-syntax.*line 2, column \d+: ") as caught:
+        parse_text(f'ir_version: 8 # "\\d\nproducer_name: "{text}"'.encode(), TEXT_FORMS["textproto"])
+    assert f": {escape} is no escape" in str(caught.value)
+
+
 def test_free_text_that_is_not_utf8_cannot_be_said() -> None:
     model = OurModelProto.FromString(b"\x32\x02\xff\xfe\x3a\x00")
     for form in TEXT_FORMS:

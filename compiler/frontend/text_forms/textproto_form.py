@@ -16,6 +16,13 @@ _NESTED_MESSAGES = 100
 
 _BRACKETS = re.compile(r"""#[^\n]*+|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|(?P<open>[{<])|(?P<close>[}>])""")
 
+_ESCAPE = r"""\\(?:[abfnrtvuUx\\'"]|[0-3][0-7]{2}|[0-7]{1,2}(?![0-7]))"""
+
+_STRINGS = re.compile(
+    rf"""#[^\n]*+|"(?:[^"\\\n]|{_ESCAPE})*+(?:"|(?P<double>\\.))|'(?:[^'\\\n]|{_ESCAPE})*+(?:'|(?P<single>\\.))"""
+)
+"""Strings, up to an escape that is none: protobuf reads it in C++ as an error, in Python as two characters."""
+
 
 def print_textproto(model: ModelProto) -> str:
     """The model in protobuf's text format."""
@@ -27,6 +34,10 @@ def parse_textproto(text: str) -> ModelProto:
     beyond = nesting_beyond(text)
     if beyond is not None:
         fail_at("nesting-too-deep", f"messages are nested more than {_NESTED_MESSAGES} deep", text, beyond, _RULE)
+    for match in _STRINGS.finditer(text):
+        wrong = match["double"] or match["single"]
+        if wrong:
+            fail_at("textproto-syntax", f"{wrong} is no escape of a string", text, match.end() - len(wrong), _RULE)
     try:
         return text_format.Parse(text, ModelProto())
     except text_format.ParseError as problem:
