@@ -7,7 +7,7 @@ import pytest
 
 import onnxc
 from onnxc.runtime.errors import ModelError
-from tests.support.conversions import assert_same_in, model_of
+from tests.support.conversions import assert_same_in, model_of, run
 from tests.support.models import model_from_text
 
 X = np.sin(np.arange(48, dtype=np.float32)).reshape(2, 4, 6)
@@ -70,6 +70,10 @@ ROWS = (
     (10, "ConvInteger <strides = [2, 2]> (a, b)", 8, [PLANES, FILTERS], NONE),
     (10, "QuantizeLinear (a, b, c)", 9, [f32(-9, -0.5, 0.5, 1.5, 2.5, 300), f32(1)[0].reshape(()),
      np.array(-3, np.int8)], NONE),
+    (10, "QuantizeLinear (a, b, c)", 7, [f32(-2.5, -1.5, -0.4999, 254.5, 1e30, -np.inf), f32(1)[0].reshape(()),
+     np.array(1, np.uint8)], NONE),
+    (21, "QuantizeLinear (a, b, c)", 7, [f32(-2.5, 65534.5, 131070, -3e38), f32(1)[0].reshape(()),
+     np.array(65535, np.uint16)], NONE),
     (10, "QuantizeLinear (a, b)", 9, [X * 100, f32(0.7)[0].reshape(())], NONE),
     (13, "QuantizeLinear <axis = 1> (a, b, c)", 11, [X, f32(0.1, 0.2, 0.3, 0.4), np.uint8([0, 9, 128, 255])], NONE),
     (21, "QuantizeLinear (a, b, c)", 13, [X * 9999, f32(0.1)[0].reshape(()), np.array(-5, np.int16)], NONE),
@@ -106,6 +110,20 @@ def test_it_computes_the_same_where_calls_tell_the_sizes(row: tuple) -> None:  #
     known = next((axes for name, axes in KNOWN.items() if f"{name} " in node), ())
     model = model_of(version, node, inputs, constants, known=known)
     assert_same_in(max(target, 9), model, inputs, signs=False)
+
+
+@pytest.mark.parametrize("operator", ["q = QuantizeLinear (a, s, z)", "q, u, v = DynamicQuantizeLinear (a)"])
+@pytest.mark.parametrize("opset", [9, 7])
+def test_a_quantised_model_of_an_older_version_takes_a_batch(operator: str, opset: int) -> None:
+    model = model_from_text(f"""<ir_version: 8, opset_import: ["" : 11]>
+    g (float[1, 2, 3] x) => (float[1, 6] y) <float s = {{0.3}}, uint8 z = {{9}}, int64[2] t = {{1, 6}}> {{
+       a = Abs (x) {operator} d = DequantizeLinear (q, s, z) y = Reshape (d, t) }}""")
+    older = onnxc.convert_version(model, opset)
+    images = np.sin(np.arange(18, dtype=np.float32)).reshape(3, 2, 3)
+    # What is quantised by the range of its elements depends on the batch.
+    images[:, 0, 0] = 1
+    found = np.asarray(onnxc.compile(older, "interpreter", shapes={"x": ["B", 2, 3]})(images))
+    np.testing.assert_array_equal(found, np.concatenate([run(model, [image[None]])[0] for image in images]))
 
 
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk->ijk", "...j,jk->...k"])

@@ -9,7 +9,7 @@ from onnxc.compiler.frontend.versions.change import FLOATS, Change
 from onnxc.compiler.frontend.versions.sizes import positions, positive
 from onnxc.compiler.frontend.versions.steps import Steps
 
-__all__ = ["bernoulli", "equal_11", "is_inf", "is_nan", "mod", "mod_28", "range_", "round_", "rounded"]
+__all__ = ["bernoulli", "equal_11", "is_inf", "is_nan", "mod", "mod_28", "range_", "round_"]
 
 UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
 LARGEST: Mapping[int, float] = {
@@ -20,14 +20,9 @@ LARGEST: Mapping[int, float] = {
 
 
 def round_(change: Change) -> None:
-    """The nearest integer, the even one of two."""
-    at = Steps(change)
-    at.become("Where", *rounded(at, change.input(0), change.element(0)))
-
-
-def rounded(at: Steps, x: str, element: int) -> tuple[str, str, str]:
-    """What a Where makes the nearest integer of: the floor of the absolute value or the next one, with its sign."""
-    half, one, zero = (at.cast(at.constant(value, np.float32), element) for value in (0.5, 1, 0))
+    """The nearest integer, the even one of two: the floor of the absolute value or the next one, with its sign."""
+    at, x = Steps(change), change.input(0)
+    half, one, zero = (at.cast(at.constant(value, np.float32), change.element(0)) for value in (0.5, 1, 0))
     size = at("Abs", x)
     floor = at("Floor", size)
     rest, halved = at("Sub", size, floor), at("Mul", floor, half)
@@ -36,7 +31,7 @@ def rounded(at: Steps, x: str, element: int) -> tuple[str, str, str]:
     whole = at("Where", goes_up, at("Add", floor, one), floor)
     signed = at("Where", at("Less", x, zero), at("Neg", whole), whole)
     # What has no fraction is itself, as -0.0 and the infinities, of which there is no rest.
-    return at("Less", floor, size), signed, x
+    at.become("Where", at("Less", floor, size), signed, x)
 
 
 def is_nan(change: Change) -> None:

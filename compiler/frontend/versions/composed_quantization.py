@@ -6,7 +6,6 @@ import numpy as np
 
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TensorProto
 from onnxc.compiler.frontend.versions.change import Change
-from onnxc.compiler.frontend.versions.composed_arithmetic import rounded
 from onnxc.compiler.frontend.versions.sizes import along
 from onnxc.compiler.frontend.versions.steps import Steps
 from onnxc.compiler.frontend.versions.upward import Adapter
@@ -32,19 +31,37 @@ BOUNDS: Mapping[int, tuple[int, int]] = {
     TensorProto.INT16: (-32768, 32767),
 }
 ROUND_SINCE = 11
+CLIP_BY_INPUTS_SINCE = 11
+
+FARTHEST = 2.0**17
+"""Beyond what any zero point brings to an integer of 16 bits; what is infinite has no fraction."""
 
 
 def _quantized(at: Steps, scaled: str, zero_point: str, element: int) -> None:
     """Makes the node the integers next to `scaled`, an even one of two, behind the zero point."""
     if element not in BOUNDS:
         at.change.fail("the type of its result is not known")
-    if at.change.version < ROUND_SINCE:
-        whole = at("Where", *rounded(at, scaled, F32))
-    else:
-        whole = at("Round", scaled)
+    is_old = at.change.version < ROUND_SINCE
+    whole = _rounded(at, _clipped(at, scaled, -FARTHEST, FARTHEST)) if is_old else at("Round", scaled)
     moved = at("Add", whole, at("Cast", zero_point, to=F32)) if zero_point else whole
-    low, high = (at.constant(bound, np.float32) for bound in BOUNDS[element])
-    at.become("Cast", at("Min", at("Max", moved, low), high), to=element)
+    at.become("Cast", _clipped(at, moved, *BOUNDS[element]), to=element)
+
+
+def _clipped(at: Steps, x: str, low: float, high: float) -> str:
+    """f32 within bounds, which were attributes first."""
+    if at.change.version < CLIP_BY_INPUTS_SINCE:
+        return at("Clip", x, min=float(low), max=float(high))
+    return at("Clip", x, at.constant(low, np.float32), at.constant(high, np.float32))
+
+
+def _rounded(at: Steps, x: str) -> str:
+    """The nearest integer of finite numbers of f32, the even one of two, without a choice, which opset 8 lacks."""
+    half = at.constant(0.5, np.float32)
+    floor = at("Floor", x)
+    rest, halved = at("Sub", x, floor), at("Mul", floor, half)
+    is_odd = at("Less", at("Floor", halved), halved)
+    goes_up = at("Or", at("Greater", rest, half), at("And", at("Not", at("Less", rest, half)), is_odd))
+    return at("Add", floor, at("Cast", goes_up, to=F32))
 
 
 def quantize_linear(change: Change) -> None:
@@ -112,7 +129,7 @@ def dynamic_quantize_linear(change: Change) -> None:
     extent = at("Where", is_flat, at.constant(1, np.float32), extent)
     scale = at("Div", extent, at.constant(255, np.float32))
     clamped = at("Min", at("Max", at("Div", at("Neg", low), scale), zero), at.constant(255, np.float32))
-    zero_point = at("Cast", at("Where", *rounded(at, clamped, F32)), to=TensorProto.UINT8)
+    zero_point = at("Cast", _rounded(at, clamped), to=TensorProto.UINT8)
     at.give(1, scale)
     at.give(2, zero_point)
     at.become("QuantizeLinear", x, scale, zero_point)
