@@ -19,6 +19,7 @@ BEYOND_ALL = 1 << 63
 """More elements than an int64 counts."""
 
 _NAMES = {element.dtype: element.name for element in ELEMENT_TYPES.values()}
+_TENSORS = {f"tensor({name})": TensorType(dtype, None) for dtype, name in _NAMES.items()}
 
 
 def schema_text(type: Type) -> str:
@@ -78,6 +79,19 @@ def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Di
         rule = f"ONNX {node.operator}, type {formal.type_str}"
         findings.append(error("output-type", message, node.location, (), rule))
     return findings
+
+
+def told_type(node: GraphNode, position: int, operands: Sequence[Value | None]) -> Type | None:
+    """The type that the schema alone tells of a result: that of the operands of its constraint, or the only one."""
+    formal = node.schema.output(position)
+    if formal is None:
+        return None
+    for index, operand in enumerate(operands):
+        given = node.schema.input(index)
+        if operand is not None and given is not None and given.type_str == formal.type_str:
+            return _TENSORS.get(schema_text(operand.type))
+    allowed = node.schema.allowed_types(formal)
+    return _TENSORS.get(allowed[0]) if len(allowed) == 1 else None
 
 
 def size_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Diagnostic]:

@@ -112,8 +112,17 @@ def test_what_inference_finds_takes_the_place_of_a_wrong_shape(declared: str) ->
 def test_a_wrong_element_type_is_a_model_error() -> None:
     text = """<ir_version: 8, opset_import: ["": 17]>
     m (float[N, 4] x) => (int64[N, 4] y) { y = Relu (x) }"""
-    with pytest.raises(onnxc.ModelError, match=r"output Y is tensor\(int64\)"):
+    with pytest.raises(onnxc.ModelError, match=r"output Y is tensor\(int64\)") as caught:
         onnxc.infer(model_from_text(text))
+    assert "declare the type that its node gives" in str(caught.value)
+
+
+def test_a_wrong_element_type_of_what_is_computed_is_told_with_advice() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    m (float[N] x) => (float[N] y) { h = Cast <to = 10> (x)  y = Relu (h) }"""
+    with pytest.raises(onnxc.ModelError, match=r"y is declared f32\[N\] and is f16\[N\]") as caught:
+        onnxc.compile(model_from_text(text))
+    assert "put a Cast behind the node" in str(caught.value)
 
 
 def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from onnxc.compiler.frontend.schemas import (
     schema,
     versions,
 )
+from onnxc.compiler.frontend.value_types import OTHER_TYPE_ADVICE
 
 COUNT_CODES = {"input": "input-count", "output": "output-count"}
 MISSING_CODES = {"input": "missing-input", "output": "missing-output"}
@@ -128,10 +129,13 @@ def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes
             if formal is None or actual is None:
                 continue
             values = [f'{formal.name} "{name}" : {actual}']
+            # That of an output is what is declared.
+            advice = [OTHER_TYPE_ADVICE] if kind == "output" else []
             rule = f"ONNX {schema.name}, type {formal.type_str}"
             if not schema.allows(actual, formal):
                 message = f"{kind} {formal.name} is {actual}, which {schema.identity} does not take"
                 values.append(f"{formal.type_str} : {', '.join(schema.allowed_types(formal))}")
+                values += advice
                 context.findings.error("type-constraint", message, site.location(), values, rule)
                 continue
             # Operands of one constraint have one type, save those of a heterogeneous variadic one.
@@ -139,4 +143,4 @@ def _check_types(schema: Schema, site: Site, context: Context, types: KnownTypes
                 other_type, other = bound.setdefault(formal.type_str, (actual, values[0]))
                 if other_type != actual:
                     message = f"{kind} {formal.name} is {actual}, and {formal.type_str} is {other_type} already"
-                    context.findings.error("type-mismatch", message, site.location(), [other, *values], rule)
+                    context.findings.error("type-mismatch", message, site.location(), [other, *values, *advice], rule)

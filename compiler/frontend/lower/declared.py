@@ -6,6 +6,7 @@ from onnxc.compiler.frontend.joining.container_values import with_element
 from onnxc.compiler.frontend.joining.squeezed_ones import squeezed
 from onnxc.compiler.frontend.lower.attempt import Attempt
 from onnxc.compiler.frontend.size_names import lone_symbol
+from onnxc.compiler.frontend.value_types import OTHER_TYPE_ADVICE
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
@@ -70,7 +71,8 @@ def as_declared(
         message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
         decides = attempt.is_trial and (attempt.trusts_outputs or sizes is not None)
         if decides or not differ_in_shape(declared, value.type):
-            attempt.findings.append(error("declared-type", message, ir.location, (), _RULE))
+            advice = (OTHER_TYPE_ADVICE,) if elements_differ(declared, value.type) else ()
+            attempt.findings.append(error("declared-type", message, ir.location, advice, _RULE))
         else:
             attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
     elif isinstance(declared, TensorType) and declared.shape is not None and value.tensor.shape is None:

@@ -9,9 +9,10 @@ from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condit
 from onnxc.compiler.frontend.lower.check_shardings import sharding_findings
 from onnxc.compiler.frontend.lower.declared import DeclaredSizes, as_declared, as_sparse, unknown_value
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
-from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering
+from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering, without_lowering
 from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
+from onnxc.compiler.frontend.operand_types import told_type
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.types import SparseTensorType
 
@@ -77,18 +78,26 @@ def lower_node(node: GraphNode, frame: Frame) -> NodeOutcome:
 
 def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
     """Binds what the node gives to the names of its outputs."""
-    for name, result in zip(node.outputs, results, strict=False):
+    for position, (name, result) in enumerate(zip(node.outputs, results, strict=False)):
         if name:
             if frame.session.shardings is not None:
                 result = frame.session.shardings.resharded(node, name, result, frame.ir)
             declared = frame.graph.value_infos.get(name)
             if result is None and frame.session.goes_on:
-                value = unknown_value(declared or _output(name, frame), frame.ir)
+                value = unknown_value(declared or _output(name, frame) or _told(name, position, node, frame), frame.ir)
             else:
                 sizes = DeclaredSizes(frame.session.bound, frame.named)
                 value = as_declared(declared, result, frame.ir, frame.attempt, sizes)
             frame.scope[name] = value
             frame.note(name, value)
+
+
+def _told(name: str, position: int, node: GraphNode, frame: Frame) -> ValueInfo:
+    """What the schema tells of a result of a node that has no lowering."""
+    if not without_lowering([node]):
+        return ValueInfo(name, None)
+    operands = [frame.scope.get(operand) for operand in node.inputs]
+    return ValueInfo(name, told_type(node, position, operands))
 
 
 def _output(name: str, frame: Frame) -> ValueInfo | None:
