@@ -113,12 +113,26 @@ def test_one_operand_is_laid_along_axes_of_the_other(sizes: str, axes: list[int]
         np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+@pytest.mark.parametrize(("shape", "expected"), [((4,), []), ((3, 1), ["Squeeze"]), ((2, 1, 1), ["Squeeze"]), ((), [])])
+def test_operands_change_places_where_that_makes_no_difference(
+    operator: str, shape: tuple[int, ...], expected: list[str]
+) -> None:
+    declared = f"[{', '.join(map(str, shape))}]" if shape else ""
+    model = model_from_text(f"""<ir_version: 8, opset_import: ["" : 14]>
+    g (float{declared} b, float[2, 3, 4] x) => (float[2, 3, 4] y) {{ y = {operator} (b, x) }}""")
+    converted = ModelProto.FromString(onnxc.convert_version(model, 6).SerializeToString())
+    assert operators(converted) == [*expected, operator]
+    b, x = np.ones(shape, np.float32) * 3, np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.testing.assert_array_equal(run(converted, b, x)[0], run(model, b, x)[0], strict=True)
+
+
 @pytest.mark.parametrize(
     ("version", "node", "target", "message"),
     [
         (13, "NonZero (i)", 8, "opset 8 cannot say this NonZero: the operator is new in opset 9"),
         (28, "ReduceSum (x, axes)", 12, "its input axes is not constant"),
-        (16, "Add (column, x)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 1] and [2, 3]"),
+        (16, "Sub (column, x)", 6, "its inputs broadcast in a way that is new in opset 7: [2, 1] and [2, 3]"),
         (18, 'ScatterElements <reduction = "mul"> (x, i, x)', 15, "it has no attribute reduction, which is mul here"),
         (21, "Cast <to = 16> (x)", 12, "its output y is tensor(bfloat16), which ai.onnx.Cast-9 does not know"),
         (10, "OneHot (i, axes, v)", 11, "a negative index was none of the classes"),

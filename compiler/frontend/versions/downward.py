@@ -43,28 +43,41 @@ WITH_AXES = (
 )
 """Operators whose axes may count from the last one since opset 11."""
 
+COMMUTATIVE = ("Add", "And", "Equal", "Mul", "Or", "Xor")
+
 
 def _nothing(change: Change) -> None:
     """The older text says less, and means what is meant."""
 
 
 def _broadcast(change: Change) -> None:
-    """B is laid along axes of A that follow one another; of the others, nothing is said."""
+    """B is laid along axes of A that follow one another; of the others, nothing is said. They may change places."""
     first, second = (change.shape(change.input(position)) for position in (0, 1))
     if first is None or second is None or "" in (*first, *second):
         change.fail("the shapes of its inputs are not known")
     if first == second:
         return
     change.set("broadcast", 1)
-    offset = len(first) - len(second)
-    if offset >= 0 and (first[offset:] == second or set(second) == {1}):
+    if _spread(first, second, change):
         return
-    laid = _laid_along(first, (*(1,) * offset, *second)) if offset >= 0 else range(0)
-    if not laid:
+    change.node.input[:] = reversed(change.node.input)
+    if change.before.name not in COMMUTATIVE or not _spread(second, first, change):
         change.fail(f"its inputs broadcast in a way that is new in opset 7: {list(first)} and {list(second)}")
-    change.set("axis", laid.start)
-    ones = [axis - offset for axis in range(offset, len(first)) if axis not in laid]
-    change.set_input(1, Steps(change).over("Squeeze", change.input(1), ones))
+
+
+def _spread(first: Sequence[int | str], second: Sequence[int | str], change: Change) -> bool:
+    """Whether B can be laid along A, which the node then says."""
+    offset = len(first) - len(second)
+    if offset < 0:
+        return False
+    if first[offset:] == second or set(second) == {1}:
+        return True
+    laid = _laid_along(first, (*(1,) * offset, *second))
+    if laid:
+        change.set("axis", laid.start)
+        ones = [axis - offset for axis in range(offset, len(first)) if axis not in laid]
+        change.set_input(1, Steps(change).over("Squeeze", change.input(1), ones))
+    return bool(laid)
 
 
 def _laid_along(first: Sequence[int | str], second: Sequence[int | str]) -> range:
