@@ -113,6 +113,24 @@ def test_one_operand_is_laid_along_axes_of_the_other(sizes: str, axes: list[int]
         np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize("batch", ["2", "N"])
+def test_columns_first_are_depth_first_of_other_channels(batch: str) -> None:
+    model = model_from_text(f"""<ir_version: 8, opset_import: ["" : 13]>
+    g (float[{batch}, 8, H, 3] x) => (float[n, 2, h, 6] y)
+    {{ y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }}""")
+    converted = ModelProto.FromString(onnxc.convert_version(model, 10).SerializeToString())
+    assert operators(converted) == ["Constant", "Gather", "DepthToSpace"]
+    x = np.arange(2 * 8 * 2 * 3, dtype=np.float32).reshape(2, 8, 2, 3)
+    np.testing.assert_array_equal(run(converted, x)[0], run(model, x)[0])
+
+
+def test_columns_first_of_unknown_channels_cannot_be_said() -> None:
+    model = model_from_text("""<ir_version: 8, opset_import: ["" : 13]> g (float[N, C, H, W] x) => (float[n, c, h, w] y)
+    { y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }""")
+    with pytest.raises(ModelError, match="the number of its channels is not known"):
+        onnxc.convert_version(model, 10)
+
+
 @pytest.mark.parametrize("operator", ["Add", "Mul"])
 @pytest.mark.parametrize(("shape", "expected"), [((4,), []), ((3, 1), ["Squeeze"]), ((2, 1, 1), ["Squeeze"]), ((), [])])
 def test_operands_change_places_where_that_makes_no_difference(

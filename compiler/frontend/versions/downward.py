@@ -109,6 +109,20 @@ def _is_test(change: Change) -> None:
         change.set("is_test", 1)
 
 
+def _depth_to_space_11(change: Change) -> None:
+    """Channels of columns first are those of depth first in another order."""
+    if change.text("mode") != "CRD":
+        return
+    shape, block = change.shape(change.input(0)), change.integer("blocksize")
+    channels = shape[1] if shape is not None and len(shape) == 4 else None
+    if not isinstance(channels, int):
+        change.fail("its mode is CRD, and the number of its channels is not known")
+    at = Steps(change)
+    order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
+    change.set_input(0, at("Gather", change.input(0), at.integers(*order), axis=1))
+    change.drop("mode")
+
+
 def _dropout_10(change: Change) -> None:
     """The mask becomes one of the type of the data."""
     if change.uses_output(1):
@@ -452,6 +466,7 @@ DOWNWARD: Mapping[tuple[str, int], Adapter] = {
     ("Clip", 12): _clip_12,
     ("Constant", 9): _constant_9,
     ("Constant", 12): _constant_12,
+    ("DepthToSpace", 11): _depth_to_space_11,
     ("DFT", 20): _dft_20,
     ("Dropout", 7): _is_test,
     ("Dropout", 10): _dropout_10,
