@@ -81,7 +81,7 @@ def result_findings(node: GraphNode, results: Sequence[Value | None]) -> list[Di
     return findings
 
 
-def told_type(node: GraphNode, position: int, operands: Sequence[Value | None]) -> Type | None:
+def type_by_schema(node: GraphNode, position: int, operands: Sequence[Value | None]) -> Type | None:
     """The type that the schema alone tells of a result: that of the operands of its constraint, or the only one."""
     formal = node.schema.output(position)
     if formal is None:

@@ -12,7 +12,7 @@ from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome
 from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering, without_lowering
 from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
 from onnxc.compiler.frontend.lower.subgraphs import Subgraphs
-from onnxc.compiler.frontend.operand_types import told_type
+from onnxc.compiler.frontend.operand_types import type_by_schema
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.ir.types import SparseTensorType
 
@@ -84,7 +84,9 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
                 result = frame.session.shardings.resharded(node, name, result, frame.ir)
             declared = frame.graph.value_infos.get(name)
             if result is None and frame.session.goes_on:
-                value = unknown_value(declared or _output(name, frame) or _told(name, position, node, frame), frame.ir)
+                value = unknown_value(
+                    declared or _output(name, frame) or _by_schema(name, position, node, frame), frame.ir
+                )
             else:
                 sizes = DeclaredSizes(frame.session.bound, frame.named)
                 value = as_declared(declared, result, frame.ir, frame.attempt, sizes)
@@ -92,12 +94,12 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             frame.note(name, value)
 
 
-def _told(name: str, position: int, node: GraphNode, frame: Frame) -> ValueInfo:
+def _by_schema(name: str, position: int, node: GraphNode, frame: Frame) -> ValueInfo:
     """What the schema tells of a result of a node that has no lowering."""
     if not without_lowering([node]):
         return ValueInfo(name, None)
     operands = [frame.scope.get(operand) for operand in node.inputs]
-    return ValueInfo(name, told_type(node, position, operands))
+    return ValueInfo(name, type_by_schema(node, position, operands))
 
 
 def _output(name: str, frame: Frame) -> ValueInfo | None:
