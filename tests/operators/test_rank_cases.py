@@ -314,6 +314,16 @@ def test_ranks_that_another_operand_tells_are_no_cases(node: str, monkeypatch: p
     assert count_of_lowered_nodes(text, monkeypatch) <= 1 + 7 * operands
 
 
+QUANTISED = """g (uint8[] x, float[] s, uint8[] z, uint8[] w, float[] t, uint8[] u, float[] r, uint8[] q) => (y) {
+    y = QLinearConv (x, s, z, w, t, u, r, q)
+}"""
+
+
+def test_ranks_that_a_convolution_has_not_end_before_its_scales_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The ranks 0, 1 and 2 end after two operands; those of the scales of filters are cases of the four others.
+    assert count_of_lowered_nodes(QUANTISED, monkeypatch) <= 160
+
+
 # Masks of attention, and bodies that declare ranks.
 
 MASKED = """<ir_version: 11, opset_import: ["" : 24]>
