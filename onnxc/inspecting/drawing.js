@@ -38,11 +38,21 @@ function hue(text) {
 
 const colourOf = text => `hsl(${hue(text)} 62% 82%)`;
 
+// Operators have hues that are far from each other, the most frequent first: names alone may come to the same hue.
+const operatorColours = (() => {
+  const counts = new Map();
+  for (const view of page.views) for (const box of view.boxes) {
+    if (box[KIND] === "node") counts.set(titleOf(box), (counts.get(titleOf(box)) || 0) + 1);
+  }
+  const ordered = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  return new Map(ordered.map(([name], k) => [name, `hsl(${(190 + k * 137.5) % 360} 62% ${82 - 8 * (k % 2)}%)`]));
+})();
+
 // What a box is filled with, by what the reader chose to see in colours.
 function colouring(view, box) {
   if (box[KIND] !== "node") return FILLS[box[KIND]];
   const details = box[DETAILS], by = camera.colours;
-  if (by === "operator") return colourOf(titleOf(box));
+  if (by === "operator") return operatorColours.get(titleOf(box));
   if (by === "scope") return colourOf(details.scope || "");
   if (by === "findings") return details.findings ? "#f4b4b4" : "#eeeeee";
   const [what, name] = [by.slice(0, by.indexOf(" ")), by.slice(by.indexOf(" ") + 1)];
@@ -120,9 +130,11 @@ function drawEdges(view, index, seen, first, last) {
   return parts.length + marked.length;
 }
 
-function drawBox(view, k, seen, height) {
+// `room`: how far from the middle of a box the text below it may go, in units of the page.
+function drawBox(view, k, seen, height, room) {
   const box = view.boxes[k], details = box[DETAILS], scale = camera.scale;
-  const width = box[WIDTH] * scale, x = (box[X] - seen.left) * scale - width / 2, y = (box[Y] - seen.top) * scale;
+  // However far away, a box is two pixels wide, else nothing would be seen of a deep graph.
+  const width = Math.max(2, box[WIDTH] * scale), x = (box[X] - seen.left) * scale - width / 2, y = (box[Y] - seen.top) * scale;
   context.fillStyle = colouring(view, box);
   context.fillRect(x, y, width, height);
   if (height < 5) return;
@@ -138,7 +150,7 @@ function drawBox(view, k, seen, height) {
   if (named) write(fitText(box[NAME], width - 6, small), middle, y + height * .78, small, "#555", "center");
   const value = own(view.values, box[OUTPUTS][0]);
   if (!isLarge || !value || !value.type) return;
-  write(fitText(value.type, 110 * scale, small), middle + 5, y + height + size, small, "#3a5f86", "left");
+  write(fitText(value.type, room * scale, small), middle + 5, y + height + size, small, "#3a5f86", "left");
 }
 
 // Draws what can be seen and nothing else: rows and boxes nearer than a pixel are drawn once.
@@ -152,7 +164,7 @@ function draw() {
   const view = viewNow(), index = indexOf(view), pitch = view.row_height, scale = camera.scale;
   const seen = { left: camera.x, top: camera.y, right: camera.x + width / scale, bottom: camera.y + height / scale };
   const first = Math.max(0, Math.floor(seen.top / pitch)), last = Math.min(index.rows.length - 1, Math.ceil(seen.bottom / pitch));
-  const step = Math.max(1, Math.floor(1.5 / (pitch * scale))), tall = Math.max(1, view.box_height * scale);
+  const step = Math.max(1, Math.floor(1.5 / (pitch * scale))), tall = Math.max(1.5, view.box_height * scale);
   drawScopes(view, seen);
   const segments = pitch * scale > 6 ? drawEdges(view, index, seen, first, last) : 0;
   let boxes = 0;
@@ -164,7 +176,8 @@ function draw() {
       if (x > seen.right + WIDEST / 2) break;
       if ((x - before) * scale < 2) continue;
       before = x; boxes++;
-      drawBox(view, row[k], seen, tall);
+      const next = k + 1 < row.length ? view.boxes[row[k + 1]][X] - x - 12 : Infinity;
+      drawBox(view, row[k], seen, tall, Math.min(260, next));
     }
   }
   Object.assign(canvas.dataset, { view: view.path, boxes, segments, scale: scale.toPrecision(3) });
@@ -173,15 +186,22 @@ function draw() {
 let waiting = false;
 function redraw() { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; draw(); }); } }
 
+// No farther than where all can be seen at once.
+function fitting(left, top, right, bottom) {
+  return Math.min(canvas.clientWidth / (right - left + 80), canvas.clientHeight / (bottom - top + 80));
+}
+
+function farthest() { const index = indexOf(viewNow()); return Math.min(.1, fitting(index.left, 0, index.right, index.bottom)); }
+
 function zoom(factor, x, y) {
-  const scale = Math.min(3, Math.max(.002, camera.scale * factor)), change = 1 / camera.scale - 1 / scale;
+  const scale = Math.min(3, Math.max(farthest(), camera.scale * factor)), change = 1 / camera.scale - 1 / scale;
   camera.x += x * change; camera.y += y * change; camera.scale = scale;
   redraw();
 }
 
 function lookAt(left, top, right, bottom, closest) {
   const width = canvas.clientWidth, height = canvas.clientHeight;
-  camera.scale = Math.min(closest, Math.max(.002, Math.min(width / (right - left + 80), height / (bottom - top + 80))));
+  camera.scale = Math.min(closest, fitting(left, top, right, bottom));
   camera.x = (left + right) / 2 - width / 2 / camera.scale;
   camera.y = (top + bottom) / 2 - height / 2 / camera.scale;
   redraw();

@@ -30,7 +30,8 @@ function makeTable(id, columns, rows, order) {
       for (const column of columns) {
         const cell = line.insertCell();
         cell.textContent = column.show(row);
-        cell.className = column.number ? "number" : "wide";
+        // Words stay whole; what is long gets a width at which its lines can be read.
+        cell.className = column.number ? "number" : cell.textContent.length > 40 ? "wide long" : "wide";
       }
       return line;
     }));

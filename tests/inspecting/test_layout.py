@@ -48,3 +48,12 @@ def test_an_edge_against_the_order_is_drawn_straight_and_decides_nothing() -> No
     layout = layered([80, 80], [(0, 1), (1, 0)])
     assert [y for _, y in layout.boxes] == [0, ROW_HEIGHT]
     assert [len(route) for route in layout.routes] == [2, 2]
+
+
+def test_a_long_chain_of_blocks_that_each_lean_to_one_side_stays_upright() -> None:
+    blocks = 1000
+    edges = [(k, k + j) for k in range(0, 4 * blocks, 4) for j in (1, 2, 4)]
+    edges += [(k + j, k + 3) for k in range(0, 4 * blocks, 4) for j in (1, 2)]
+    edges += [(k + 3, k + 4) for k in range(0, 4 * blocks, 4)]
+    xs = [x for x, _ in layered([100] * (4 * blocks + 1), sorted(edges)).boxes]
+    assert max(xs) - min(xs) < 1500
