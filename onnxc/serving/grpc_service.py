@@ -33,6 +33,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 R = TypeVar("R", bound=Message)
 Work = Callable[[Service, R], Message]
 
+_MOST_BYTES = 2**31 - 1
 _LONGEST_S = 365 * 24 * 3600
 """A deadline beyond this is none."""
 
@@ -302,7 +303,8 @@ def grpc_server(service: Service, threads: Executor, rpcs: int) -> grpc.aio.Serv
     handlers["ModelInfer"] = _unary(service, "ModelInfer", partial(_infer, service, threads), pb.ModelInferRequest)
     handlers["ModelStreamInfer"] = _streaming(service, threads, "ModelStreamInfer")
     options = (
-        ("grpc.max_receive_message_length", service.max_body),
+        # gRPC has 32 bits for it.
+        ("grpc.max_receive_message_length", min(service.max_body, _MOST_BYTES)),
         ("grpc.max_send_message_length", -1),
         # Two servers on one port would share its requests.
         ("grpc.so_reuseport", 0),

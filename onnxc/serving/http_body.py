@@ -3,6 +3,7 @@
 import asyncio
 import re
 import zlib
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from starlette.requests import ClientDisconnect, Request
@@ -10,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from onnxc.runtime.errors import InputError
 from onnxc.serving.serving_errors import ServingError
 
-__all__ = ["compressed", "read_body"]
+__all__ = ["compressed", "decompressed", "received"]
 
 # By the name of the encoding, the window of zlib that reads and writes it.
 WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -21,10 +22,10 @@ _READ_SECONDS = 60.0
 """For a body to come: 64 MiB take this long at 9 Mbit/s."""
 
 
-async def read_body(request: Request, limit: int, threads: Executor) -> bytes:
-    """The body, decompressed, which one of the threads does.
+async def received(request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
+    """The body as it is sent; `hold` is told of the bytes of each part.
 
-    Raises ServingError where it is larger than the limit or slow, or its client has gone.
+    Raises ServingError where it is larger than the limit or slow, or its client has gone, and what `hold` raises.
     """
     stated = request.headers.get("Content-Length", "0")
     if stated.isdecimal() and int(stated) > limit:
@@ -36,12 +37,20 @@ async def read_body(request: Request, limit: int, threads: Executor) -> bytes:
                 size += len(part)
                 if size > limit:
                     raise _too_large(limit)
+                hold(len(part))
                 parts.append(part)
     except TimeoutError as problem:
         raise ServingError(f"the body did not come within {_READ_SECONDS:.0f} s", code="slow-body") from problem
     except ClientDisconnect as problem:
         raise ServingError("the client has gone", code="client-gone") from problem
-    body, encoding = b"".join(parts), request.headers.get("Content-Encoding", "identity")
+    return b"".join(parts)
+
+
+async def decompressed(body: bytes, encoding: str, limit: int, threads: Executor) -> bytes:
+    """The body without its Content-Encoding, which one of the threads undoes.
+
+    Raises InputError where it is not in that encoding, ServingError where it gets larger than the limit.
+    """
     if encoding == "identity":
         return body
     return await asyncio.get_running_loop().run_in_executor(threads, _decompressed, body, encoding, limit)

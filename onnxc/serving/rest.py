@@ -21,7 +21,7 @@ from onnxc.runtime.records import record
 from onnxc.serving import descriptions, settings
 from onnxc.serving.generation import read_generate_request
 from onnxc.serving.grpc_service import TRACE_HEADERS, device_register, load_configuration
-from onnxc.serving.http_body import compressed, read_body
+from onnxc.serving.http_body import compressed, decompressed, received
 from onnxc.serving.inference import Answer, answer
 from onnxc.serving.metrics import CONTENT_TYPE, metrics_page
 from onnxc.serving.off_loop import work_on
@@ -239,10 +239,11 @@ def _route(
         try:
             _expect_same_origin(request)
             service.expect_token(request.headers.get("authorization", ""))
-            # A request is admitted before its body is read, so that bodies take no more memory than they may.
-            with service.admitted():
-                call = Call(request.path_params, request.headers, await read_body(request, service.max_body, threads))
-                response = await work(call)
+            # A request counts once its body has come: those whose clients are slow keep nobody from being answered.
+            with service.holding() as hold:
+                body = await received(request, service.max_body, hold)
+                with service.admitted():
+                    response = await work(await _call(service, threads, request, body))
         except OnnxcError as problem:
             response = _failure(problem)
         except Exception as problem:
@@ -252,6 +253,12 @@ def _route(
         return _traced(request, response)
 
     return Route(path, respond, methods=[method])
+
+
+async def _call(service: Service, threads: Executor, request: Request, body: bytes) -> Call:
+    """The call that a request is, from its body as it was sent."""
+    encoding = request.headers.get("Content-Encoding", "identity")
+    return Call(request.path_params, request.headers, await decompressed(body, encoding, service.max_body, threads))
 
 
 async def _in_threads(service: Service, threads: Executor, handler: Handler, call: Call) -> Response:
@@ -283,8 +290,9 @@ def _generate_stream(service: Service, threads: Executor) -> Endpoint:
         try:
             _expect_same_origin(request)
             service.expect_token(request.headers.get("authorization", ""))
+            body = await received(request, service.max_body, admission.enter_context(service.holding()))
             admission.enter_context(service.streaming())
-            call = Call(request.path_params, request.headers, await read_body(request, service.max_body, threads))
+            call = await _call(service, threads, request, body)
             tokens, shared = await asyncio.get_running_loop().run_in_executor(threads, _generation, service, call)
             first = await _next_token(threads, tokens)
             response = _Events(_events(threads, tokens, first, shared), admission.close)

@@ -20,6 +20,7 @@ from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.records import record
 from onnxc.serving.compile_apart import stop_compiling
 from onnxc.serving.grpc_service import grpc_server
+from onnxc.serving.http_protocol import HttpProtocol
 from onnxc.serving.rest import metrics_app, rest_app
 from onnxc.serving.service import Service
 
@@ -142,6 +143,7 @@ def _http_server(app: Starlette, options: ServerOptions) -> _HttpServer:
     files = (None, None) if options.certificate is None else (str(options.certificate), str(options.key))
     config = uvicorn.Config(
         app,
+        http=HttpProtocol,
         log_level="warning",
         access_log=False,
         lifespan="off",

@@ -2,7 +2,7 @@
 
 import hmac
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
@@ -18,7 +18,8 @@ __all__ = ["Service"]
 class Service:
     """max_body: bytes of a request. max_requests: that are worked on or wait at a time, over all models.
 
-    max_streams: of gRPC, and of tokens, at a time.
+    max_streams: of gRPC, and of tokens, at a time. Bodies that are coming, and those of requests that are worked on,
+    hold no more memory together than max_requests of the largest.
     """
 
     registry: ModelRegistry
@@ -29,6 +30,7 @@ class Service:
     memory: SharedMemory = field(default_factory=SharedMemory)
     logs: LogSettings = field(default_factory=LogSettings)
     ready: threading.Event = field(default_factory=threading.Event)
+    _held_bytes: int = 0
     _counts: dict[str, int] = field(default_factory=lambda: {"requests": 0, "streams": 0})
 
     def expect_token(self, authorization: str) -> None:
@@ -36,6 +38,23 @@ class Service:
         expected = f"Bearer {self.token}".encode()
         if self.token and not hmac.compare_digest(authorization.encode(errors="replace"), expected):
             raise ServingError("the request has no valid bearer token", code="wrong-token")
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Within it, a function that is told of bytes of a body as they come: ServingError where there is no room."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if self._held_bytes + size > self.max_requests * self.max_body:
+                raise ServingError("bodies that are coming take the memory that they may", code="server-busy")
+            held += size
+            self._held_bytes += size
+
+        try:
+            yield hold
+        finally:
+            self._held_bytes -= held
 
     def admitted(self) -> AbstractContextManager[None]:
         """A request within this is one of those at a time; ServingError when there are too many."""

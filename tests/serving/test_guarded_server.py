@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.serving import compile_apart
 from onnxc.serving.datatypes import array_of, datatype_of
 from onnxc.serving.grpc_service import load_configuration
-from onnxc.serving.http_body import read_body
+from onnxc.serving.http_body import received
 from onnxc.serving.model_registry import ModelRegistry
 from onnxc.serving.proto import inference_pb2 as pb
 from onnxc.serving.repository import Repository
@@ -117,8 +116,8 @@ def test_a_client_that_goes_within_its_body_is_an_error_with_a_code() -> None:
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(ServingError) as problem, ThreadPoolExecutor(1) as threads:
-        asyncio.run(read_body(request, 1 << 20, threads))
+    with pytest.raises(ServingError) as problem:
+        asyncio.run(received(request, 1 << 20, lambda size: None))
     assert code_of(problem) == "client-gone"
 
 

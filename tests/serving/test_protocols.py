@@ -40,11 +40,11 @@ def code_of(answer: object) -> str:
     return answer["error"].split(":")[0].removeprefix("error[").removesuffix("]")
 
 
-def infer(server: LiveServer, request: object, tail: bytes = b"") -> tuple[int, object]:
+def infer(server: LiveServer, request: object, tail: bytes = b"", model: str = "scaled") -> tuple[int, object]:
     """The status and JSON of an answer; the body is JSON, and bytes behind it."""
     told = json.dumps(request).encode()
     headers = {HEADER: str(len(told))} if tail else {}
-    status, _, data = post(server, "/v2/models/scaled/infer", told + tail, headers)
+    status, _, data = post(server, f"/v2/models/{model}/infer", told + tail, headers)
     return status, json.loads(data)
 
 
