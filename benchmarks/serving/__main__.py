@@ -1,11 +1,16 @@
-"""The commands.
+"""The commands; all answers are checked.
 
 `python -m benchmarks.serving load --seconds 600`: 64 clients, a model that is replaced every 20 s, 5 % of the requests
-malformed. `python -m benchmarks.serving compare MODEL --sizes batch=1`: beside a plain server of ONNX Runtime.
+malformed. `steady MODEL`: latencies at 70 % of what it can answer. `restart MODEL ...`: killed and started again.
+`compare MODEL --sizes batch=1`: beside a plain server of ONNX Runtime. `added MODEL`: what a request of one client
+takes beyond the call.
 """
 
 import asyncio
+import os
 import random
+import signal
+import statistics
 import tempfile
 import threading
 import time
@@ -140,22 +145,128 @@ def _request(model: str, feed: dict[str, np.ndarray]) -> ModelInferRequest:
     return request
 
 
+MODEL = click.argument("model", type=click.Path(exists=True, path_type=Path))
+SIZES = click.option("--sizes", default="", metavar="batch=1,sequence=16", help="Of symbols; 1 unless given.")
+SECONDS = click.option("--seconds", default=10.0)
+CALL_THREADS = click.option("--threads", default=1, help="Of a call.")
+
+
 @main.command()
-@click.argument("model", type=click.Path(exists=True, path_type=Path))
-@click.option("--sizes", default="", metavar="batch=1,sequence=16", help="Of symbols; 1 unless given.")
+@MODEL
+@SIZES
 @click.option("--clients", default=64)
-@click.option("--seconds", default=10.0)
-@click.option("--threads", default=1, help="Of a call.")
-def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int) -> None:
-    """Ours, ours without joined calls, the plain server of ONNX Runtime, and one that computes nothing, in turns."""
+@SECONDS
+@CALL_THREADS
+@click.option("--part", default=0.7, help="Of the capacity, which as many clients without pauses find.")
+def steady(model: Path, sizes: str, clients: int, seconds: float, threads: int, part: float) -> None:
+    """p99 against p50 where requests come at random at a part of the capacity."""
+    asked = _asked(model, sizes)
+
+    def ask(rng: random.Random) -> Asked:
+        return rng.choice(asked)
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        onnxc_server(_repository(Path(folder), [model]), threads) as server,
+    ):
+        asyncio.run(run_clients(server.address, clients, 2.0, ask))
+        full = asyncio.run(run_clients(server.address, clients, seconds, ask))
+        _print(f"{clients} clients without pauses", full, 0.0)
+        pause = clients / (part * full.rate)
+        calm = asyncio.run(run_clients(server.address, clients, seconds, ask, pause))
+    _print(f"{clients} clients, pauses of {1e3 * pause:.1f} ms in the mean", calm, 0.0)
+    p50, p99 = (percentile(calm.latencies, quantile) for quantile in (0.5, 0.99))
+    click.echo(
+        f"  {calm.rate / full.rate:.0%} of the capacity, p99 = {p99 / p50:.2f} x p50, lost {full.lost + calm.lost}"
+    )
+
+
+@main.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--times", default=5)
+def restart(models: tuple[Path, ...], times: int) -> None:
+    """Seconds from the start of a server to its being ready, after one with these models was killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        repository = _repository(Path(folder) / "models", models)
+        os.environ["ONNXC_CACHE"] = str(Path(folder) / "cache")
+        for ordinal in range(times + 1):
+            started = time.perf_counter()
+            with onnxc_server(repository, 1) as server:
+                took = time.perf_counter() - started
+                os.kill(server.pid, signal.SIGKILL)
+            click.echo(f"{'ready again' if ordinal else 'ready, nothing in the cache'}: {took:.2f} s")
+
+
+@main.command()
+@MODEL
+@SIZES
+@SECONDS
+@CALL_THREADS
+def added(model: Path, sizes: str, seconds: float, threads: int) -> None:
+    """What a request of one client takes beyond the call itself, by gRPC; medians."""
+    asked = _asked(model, sizes)
+    called = onnxc.compile(model, threads=threads)
+    feeds = [_feed(one.request) for one in asked]
+    direct = [_timed(called.run, feed) for _ in range(20) for feed in feeds]
+    with tempfile.TemporaryDirectory() as folder:
+        with onnxc_server(_repository(Path(folder), [model]), threads) as server:
+            served = [
+                asyncio.run(run_clients(server.address, 1, part, lambda rng: rng.choice(asked)))
+                for part in (1, seconds)
+            ]
+        unchecked = [Asked(one.request, lambda answer: True) for one in asked]
+        with plain_server(model, threads, "empty") as empty:
+            alone = [
+                asyncio.run(run_clients(empty.address, 1, part, lambda rng: rng.choice(unchecked)))
+                for part in (1, seconds)
+            ]
+    call, request, nothing = (
+        1e6 * statistics.median(each) for each in (direct, served[1].latencies, alone[1].latencies)
+    )
+    click.echo(f"a request takes {request:.0f} us, the call {call:.0f} us: the server adds {request - call:.0f} us")
+    click.echo(f"  of these a server that computes nothing takes {nothing:.0f} us, which is gRPC itself")
+
+
+def _timed(call: Callable[[dict[str, np.ndarray]], object], feed: dict[str, np.ndarray]) -> float:
+    started = time.perf_counter()
+    call(feed)
+    return time.perf_counter() - started
+
+
+def _feed(request: ModelInferRequest) -> dict[str, np.ndarray]:
+    return {
+        tensor.name: np.frombuffer(data, {"FP32": np.float32, "INT64": np.int64}[tensor.datatype]).reshape(tensor.shape)
+        for tensor, data in zip(request.inputs, request.raw_input_contents, strict=True)
+    }
+
+
+def _repository(folder: Path, models: Sequence[Path]) -> Path:
+    """A repository of these models; the first is called `model`, the others by their files."""
+    for ordinal, model in enumerate(models):
+        version = folder / (model.stem if ordinal else "model") / "1"
+        version.mkdir(parents=True)
+        (version / "model.onnx").symlink_to(model.absolute())
+    return folder
+
+
+def _asked(model: Path, sizes: str) -> list[Asked]:
+    """Requests with drawn inputs; `sizes` of symbols as `batch=1,sequence=16`."""
     named = {name: int(size) for name, _, size in (part.partition("=") for part in sizes.split(",") if part)}
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    asked = [_ask_model(session, named, seed) for seed in range(16)]
+    return [_ask_model(session, named, seed) for seed in range(16)]
+
+
+@main.command()
+@MODEL
+@SIZES
+@click.option("--clients", default=64)
+@SECONDS
+@CALL_THREADS
+def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int) -> None:
+    """Ours, ours without joined calls, the plain server of ONNX Runtime, and one that computes nothing, in turns."""
+    asked = _asked(model, sizes)
     with tempfile.TemporaryDirectory() as folder:
-        repositories = [Path(folder) / name for name in ("joined", "single")]
-        for repository in repositories:
-            (repository / "model" / "1").mkdir(parents=True)
-            (repository / "model" / "1" / "model.onnx").symlink_to(model.absolute())
+        repositories = [_repository(Path(folder) / name, [model]) for name in ("joined", "single")]
         with (
             onnxc_server(repositories[0], threads) as joined,
             onnxc_server(repositories[1], threads, "--max-batch", "1") as single,

@@ -1,4 +1,4 @@
-"""Models that cannot be served on this machine, or whose calls cannot be made: an error of theirs, others are answered."""
+"""Models that cannot be served on this machine, or whose calls cannot be made: others are answered."""
 
 import json
 from collections.abc import Iterator
