@@ -139,6 +139,30 @@ def test_rows_side_by_side_go_along_together(beside: str, dtype: DType, target: 
     assert (widest == min(lanes, 8)) == (beside == "5")
 
 
+# Less than two vectors, two, and more, for the widths of all targets; and a length that only a call tells.
+@pytest.mark.parametrize("columns", ["3", "15", "16", "17", "31", "32", "33", "65", "K"])
+@pytest.mark.parametrize("dtype", [F32, F16, F64], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_rows_of_functions_are_folded_two_vectors_at_a_time(columns: str, dtype: DType, target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        folds = [
+            ir.reduce(ir.tanh(ir.mul(x, factor)), kind, (1,)) for factor, kind in enumerate(("sum", "max", "min"), 2)
+        ]
+        return [*folds, ir.softmax(x, 1)]
+
+    native = Native(make([f"{dtype}[N, {columns}]"], build), target)
+    for length in (1, 7, 16, 50) if columns == "K" else (int(columns),):
+        for rows in (0, 1, 5):
+            native.check(sample(dtype, rows, length), bound=8 * precision(dtype))
+        odd = np.random.default_rng(0).choice(odd_values(dtype), (9, length))
+        native.check(odd, bound=8 * precision(dtype))
+    lanes = target.vector_bits // 32
+    schedules = [kernel.schedule for kernel in native.plan.kernels if isinstance(kernel.schedule, ReductionSchedule)]
+    widest = max(each.workers.lanes for each in schedules if isinstance(each.workers, Threads))
+    is_wide = columns != "K" and int(columns) >= 2 * lanes and dtype != F64
+    assert (widest == 2 * lanes) == is_wide
+
+
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:
