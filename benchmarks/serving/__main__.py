@@ -171,10 +171,10 @@ def steady(model: Path, sizes: str, clients: int, seconds: float, threads: int, 
     ):
         asyncio.run(run_clients(server.address, clients, 2.0, ask))
         full = asyncio.run(run_clients(server.address, clients, seconds, ask))
-        _print(f"{clients} clients without pauses", full, 0.0)
+        _print(f"{clients} clients without pauses", full)
         pause = clients / (part * full.rate)
         calm = asyncio.run(run_clients(server.address, clients, seconds, ask, pause))
-    _print(f"{clients} clients, pauses of {1e3 * pause:.1f} ms in the mean", calm, 0.0)
+    _print(f"{clients} clients, pauses of {1e3 * pause:.1f} ms in the mean", calm)
     p50, p99 = (percentile(calm.latencies, quantile) for quantile in (0.5, 0.99))
     click.echo(
         f"  {calm.rate / full.rate:.0%} of the capacity, p99 = {p99 / p50:.2f} x p50, lost {full.lost + calm.lost}"
@@ -308,12 +308,10 @@ def _measure(name: str, server: Server, asked: Sequence[Asked], clients: int, se
     time.sleep(0.2)
 
 
-def _print(name: str, outcome: Outcome, processor: float) -> None:
-    each = 1e6 * processor / max(len(outcome.latencies), 1)
+def _print(name: str, outcome: Outcome, processor: float | None = None) -> None:
     p50, p99 = (percentile(outcome.latencies, part) for part in (0.5, 0.99))
-    click.echo(
-        f"{name}: {outcome.rate:.0f} requests/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms, {each:.0f} us of processor each"
-    )
+    each = "" if processor is None else f", {1e6 * processor / max(len(outcome.latencies), 1):.0f} us of processor each"
+    click.echo(f"{name}: {outcome.rate:.0f} requests/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms{each}")
 
 
 if __name__ == "__main__":
