@@ -31,6 +31,10 @@ SCALED = """<ir_version: 10, opset_import: ["" : 21]>
 scaled (float[batch, 64] x) => (float[batch, 64] y) <float factor = {%d}> { y = Mul(x, factor) }"""
 VALUES = np.arange(64, dtype=np.float32)
 
+Command = Callable[..., None]
+
+CLIENTS = click.option("--clients", default=64)
+
 
 @click.group()
 def main() -> None:
@@ -38,7 +42,7 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--clients", default=64)
+@CLIENTS
 @click.option("--seconds", default=60.0)
 @click.option("--reload-every", default=20.0)
 @click.option("--pause", default=0.0, help="Seconds between the requests of a client, in the mean.")
@@ -145,18 +149,18 @@ def _request(model: str, feed: dict[str, np.ndarray]) -> ModelInferRequest:
     return request
 
 
-MODEL = click.argument("model", type=click.Path(exists=True, path_type=Path))
-SIZES = click.option("--sizes", default="", metavar="batch=1,sequence=16", help="Of symbols; 1 unless given.")
-SECONDS = click.option("--seconds", default=10.0)
-CALL_THREADS = click.option("--threads", default=1, help="Of a call.")
+def of_a_model(command: Command) -> Command:
+    """The command with the options of those that ask one model."""
+    model = click.argument("model", type=click.Path(exists=True, path_type=Path))
+    sizes = click.option("--sizes", default="", metavar="batch=1,sequence=16", help="Of symbols; 1 unless given.")
+    seconds = click.option("--seconds", default=10.0)
+    threads = click.option("--threads", default=1, help="Of a call.")
+    return model(sizes(seconds(threads(command))))
 
 
 @main.command()
-@MODEL
-@SIZES
-@click.option("--clients", default=64)
-@SECONDS
-@CALL_THREADS
+@of_a_model
+@CLIENTS
 @click.option("--part", default=0.7, help="Of the capacity, which as many clients without pauses find.")
 def steady(model: Path, sizes: str, clients: int, seconds: float, threads: int, part: float) -> None:
     """p99 against p50 where requests come at random at a part of the capacity."""
@@ -198,10 +202,7 @@ def restart(models: tuple[Path, ...], times: int) -> None:
 
 
 @main.command()
-@MODEL
-@SIZES
-@SECONDS
-@CALL_THREADS
+@of_a_model
 def added(model: Path, sizes: str, seconds: float, threads: int) -> None:
     """What a request of one client takes beyond the call itself, by gRPC; medians."""
     asked = _asked(model, sizes)
@@ -257,11 +258,8 @@ def _asked(model: Path, sizes: str) -> list[Asked]:
 
 
 @main.command()
-@MODEL
-@SIZES
-@click.option("--clients", default=64)
-@SECONDS
-@CALL_THREADS
+@of_a_model
+@CLIENTS
 def compare(model: Path, sizes: str, clients: int, seconds: float, threads: int) -> None:
     """Ours, ours without joined calls, the plain server of ONNX Runtime, and one that computes nothing, in turns."""
     asked = _asked(model, sizes)
