@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_cpu.plan_target import is_native
-from onnxc.compiler.codegen_cpu.schedules.elements import STAGED_COST
+from onnxc.compiler.codegen_cpu.schedules.reductions import STAGED_COST
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType

@@ -8,7 +8,8 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_ROWS, TILE_STEPS, has_bfloat_tiles
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_schedule, is_of_bytes
 from onnxc.compiler.codegen_cpu.schedules.constant_panels import constant_panels, has_constant_panels
-from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
+from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I16, I32, I64, U32, U64, DType

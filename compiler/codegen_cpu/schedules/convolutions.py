@@ -11,7 +11,8 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
 )
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
-from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK, element_threads
+from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
+from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK
 from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedule, reads_plane, why_no_planes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows
 from onnxc.compiler.ir.dims import Dim, floordiv, product

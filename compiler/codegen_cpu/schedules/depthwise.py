@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import gcd, prod
 
-from onnxc.compiler.codegen_cpu.schedules.elements import element_threads
+from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
