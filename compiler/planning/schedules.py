@@ -312,12 +312,14 @@ class WindowSchedule(Schedule):
     """`bands`: rows of the result that share what they fold; `lines`: what the windows of a row meet is first folded to
     one line; `flat`: each element folds its own window.
 
-    block: rows of a band, or elements of a program. strip: the results that a line is folded for at a time.
+    block: rows of a band, or elements of a program. strip: the most results that a line is folded for at a time.
+    line_elements: how many elements the lines of several rows have together.
     """
 
     algorithm: Literal["bands", "lines", "flat"]
     block: int
     strip: int = 0
+    line_elements: int = 0
 
 
 @record(kw_only=True)

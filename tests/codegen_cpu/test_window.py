@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import WindowSchedule
-from onnxc.compiler.target import Target
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 from tests.support.window_forms import H, N, W, Windows, sizes_of
 
@@ -99,6 +101,26 @@ def test_windows_of_several_lines_are_folded_by_lines(window: tuple[int, int], a
     case = Windows((N, 3, 70, 70), (1, 1, *window), ones, zeros, zeros, ones)
     native = Native(make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, "max")))
     assert [kernel.schedule.algorithm for kernel in native.plan.kernels] == [algorithm]
+
+
+@pytest.mark.parametrize(("columns", "algorithm"), [(14, "bands"), (64, "bands"), (65, "lines"), (W, "bands")])
+def test_short_rows_go_down_the_band_where_loads_take_masks(columns: Dim, algorithm: str) -> None:
+    ones, low = (1,) * 4, (0, 0, 1, 1)
+    case = Windows((N, 3, 14, columns), (1, 1, 3, 3), ones, low, low, ones)
+    module = make([TensorType(F32, case.x)], lambda ir, x: case.build(ir, x, "max"))
+    for level, chosen in (("v4", algorithm), ("v3", "lines")):
+        plan = plan_kernels(module, cpu_plan_target(parse_target(f"cpu:x86-64-{level}")))
+        assert [kernel.schedule.algorithm for kernel in plan.kernels] == [chosen]
+
+
+@pytest.mark.parametrize("rows", [2, 31, 32, 33, 70])
+@pytest.mark.parametrize("columns", [3, 40, 500])
+def test_lines_of_several_rows_wait_together(rows: int, columns: int) -> None:
+    """Fewer rows than fit the stack, bands of a row more and less, rows of which two do not fit."""
+    case = Windows((N, 1, H, W), (1, 1, 3, 3), (1, 1, 1, 5), (0, 0, 1, 1), (0, 0, 1, 1), (1,) * 4)
+    native = Native(make([TensorType(F32, case.x)], lambda ir, x: [case.build(ir, x, "max"), case.build(ir, x, "sum")]))
+    native.check(_numbers(F32, 2, 1, rows, columns * 5), bound=1e-6)
+    assert {kernel.schedule.algorithm for kernel in native.plan.kernels} == {"lines"}
 
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 17, 1023, 1025, 2100])

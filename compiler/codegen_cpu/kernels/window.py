@@ -1,10 +1,10 @@
 """Windows: folds of a rectangle that slides along every axis, and the place of its maximum.
 
 A unit of work is a band of rows of the result. All that a row of windows meets is folded to one line, with the padding
-beside it, and that line to the results. Windows of one line, or of one element in each, go down the band together, as
-many along the last axis as there are lanes: what a window shares with the one above is folded once. Where a row has one
-window, or few that begin far apart, lanes are the taps of one. Padding is skipped on the other axes, and masked on the
-last.
+beside it, and that line to the results, once the lines of the next rows are there. Windows of one line, of one element
+in each, or few in a row go down the band together, as many along the last axis as there are lanes: what a window shares
+with the one above is folded once. Where a row has one window, or few that begin far apart, lanes are the taps of one.
+Padding is skipped on the other axes, and masked on the last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, 
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine, fold_lanes
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_cpu.schedules.elements import LARGEST_SHARED
+from onnxc.compiler.codegen_cpu.schedules.windows import LARGEST_SHARED
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
@@ -258,28 +258,33 @@ class _Windows:
     # Lines
 
     def _strips(self, band: Band) -> None:
-        """The rows of a band, each in strips, by way of one line of what the windows of a strip meet."""
-        f, columns, strip, (outer, start, stop) = self.frame.f, self.results[-1], self.schedule.strip, band
-        lines = _FoldedLines(self)
+        """The rows of a band in strips, and of each the rows that fit the lines on the stack together."""
+        frame, f, strip, (outer, start, stop) = self.frame, self.frame.f, self.schedule.strip, band
+        columns, lines = frame.size(self.results[-1]), _FoldedLines(self)
+        pitch = lines.pitch(f.smin(columns, strip))
+        together = f.udiv(lines.elements_on_stack, pitch)
 
-        def row(position: Int) -> None:
-            at = (*outer, position)
-            f.loop(0, self.frame.size(columns), strip, lambda first: self._strip(lines, at, first))
+        def rows(first: Int, top: Int) -> None:
+            here = f.smin(f.sub(columns, first), strip)
+            bottom = f.smin(f.add(top, together), stop)
 
-        f.loop(start, stop, 1, row)
+            def line(row: Int) -> Int:
+                return f.mul(f.sub(row, top), pitch)
 
-    def _strip(self, lines: "_FoldedLines", row: Sequence[Int], first: Int) -> None:
-        """The results of a row from the column `first` on."""
-        frame, f, axis = self.frame, self.frame.f, self.axes[-1]
-        columns = f.smin(f.sub(frame.size(self.results[-1]), first), self.schedule.strip)
-        met = f.add(f.mul(f.sub(columns, 1), axis.step), (axis.taps - 1) * axis.dilation + 1)
-        lines.fill(row, axis.start(first), met)
-        if self._stands_alone and axis.dilation == 1:
-            f.loop(0, columns, 1, lambda at: self._write(None, lines.fold_one(at), (*row, f.add(first, at))))
+            f.loop(top, bottom, 1, lambda row: lines.fill((*outer, row), first, here, line(row)))
+            f.loop(top, bottom, 1, lambda row: self._strip(lines, (*outer, row), first, here, line(row)))
+
+        f.loop(0, columns, strip, lambda first: f.loop(start, stop, together, lambda top: rows(first, top)))
+
+    def _strip(self, lines: "_FoldedLines", row: Sequence[Int], first: Int, columns: Int, line: Int) -> None:
+        """As many results of a row as `columns`, from the column `first` on, of what is folded to a line."""
+        frame, f = self.frame, self.frame.f
+        if self._stands_alone and self.axes[-1].dilation == 1:
+            f.loop(0, columns, 1, lambda at: self._write(None, lines.fold_one(line, at), (*row, f.add(first, at))))
             return
 
         def vector(column: Int) -> None:
-            total, at = lines.fold(column), (*row, f.add(first, column))
+            total, at = lines.fold(line, column), (*row, f.add(first, column))
             frame.lanes_left(frame.lanes, f.sub(columns, column), lambda mask: self._write(mask, total, at))
 
         f.loop(0, columns, frame.lanes, vector)
@@ -435,38 +440,52 @@ class _FoldedLines:
         strip = windows.schedule.strip
         reach = (axis.taps - group) * axis.dilation + self.windows.reach
         # A vector may begin at each of its elements.
-        self.line = frame.f.alloca(memory_type(self.dtype), (strip - frame.lanes) * axis.step + reach + frame.lanes)
+        self.reach = reach + frame.lanes
+        self.elements_on_stack = max((strip - frame.lanes) * axis.step + self.reach, windows.schedule.line_elements)
+        self.line = frame.f.alloca(memory_type(self.dtype), self.elements_on_stack)
 
-    def fill(self, results: Sequence[Int], begin: Int, met: Int) -> None:
-        """The line: `met` elements, the first of which stands at `begin` on the axis.
+    def pitch(self, columns: Int) -> Int:
+        """How many elements a line of so many results takes."""
+        f, lanes = self.frame.f, self.frame.lanes
+        whole = f.mul(f.udiv(f.sub(columns, 1), lanes), lanes)
+        return f.add(f.mul(whole, self.axis.step), self.reach)
+
+    def fill(self, row: Sequence[Int], column: Int, columns: Int, line: Int) -> None:
+        """The line, from the element `line` on: what as many windows of a row as `columns` meet, from `column` on.
 
         Where the windows are within all other axes and this one is as long as a vector, vectors are within it: the last
         begins earlier. The padding is written by itself.
         """
-        f, lanes, size, source = self.frame.f, self.frame.lanes, self.axis.size, self.elements
+        f, lanes, axis, source = self.frame.f, self.frame.lanes, self.axis, self.elements
+        begin, size = axis.start(column), axis.size
+        met = f.add(f.mul(f.sub(columns, 1), axis.step), (axis.taps - 1) * axis.dilation + 1)
         inside = replace(source, axes=tuple(replace(axis, is_padded=False) for axis in source.axes))
         low = f.smin(f.smax(f.neg(begin), 0), met)
         high = f.smax(f.smin(f.sub(size, begin), met), low)
 
+        def store(total: Reg, ahead: Int) -> None:
+            address = f.gep(self.line, f.add(line, ahead), memory_type(self.dtype))
+            f.store(to_memory(total, self.dtype, f), address)
+
         def padding(first: Int, end: Int) -> None:
-            if self.axis.is_padded:
-                f.loop(first, end, lanes, lambda ahead: self._store(self.source.neutral(lanes), ahead))
+            if axis.is_padded:
+                f.loop(first, end, lanes, lambda ahead: store(self.source.neutral(lanes), ahead))
 
         def within() -> None:
             last = f.sub(high, lanes)
 
             def vector(ahead: Int) -> None:
                 at = f.smin(ahead, last)
-                self._store(self._folded(inside, results, f.add(begin, at), None), at)
+                store(self._folded(inside, row, f.add(begin, at), None), at)
 
             f.loop(low, high, lanes, vector)
 
         def across(at: Int) -> None:
             first = f.add(begin, at)
-            self._store(self._folded(source, results, first, source.line_windows(1, 1).load_masks(first)), at)
+            store(self._folded(source, row, first, source.line_windows(1, 1).load_masks(first)), at)
 
         padding(0, low)
-        are_inside = [axis.holds(result) for axis, result in zip(source.axes, results, strict=False) if axis.is_padded]
+        are_inside = [axis.holds(result) for axis, result in zip(source.axes, row, strict=False) if axis.is_padded]
         fits = f.conjunction([f.icmp("sge", f.sub(high, low), lanes), *are_inside])
         f.if_(fits, within, lambda: f.loop(low, high, lanes, across))
         padding(high, met)
@@ -476,14 +495,10 @@ class _FoldedLines:
         column = _Column(source.line_windows(1, 1), first, is_inside=masks is None, masks=masks)
         return source.fold(column, results)
 
-    def _store(self, total: Reg, ahead: Int) -> None:
-        f = self.frame.f
-        f.store(to_memory(total, self.dtype, f), f.gep(self.line, ahead, memory_type(self.dtype)))
-
-    def fold(self, column: Int) -> Reg:
-        """The folds of the windows from `column` of the strip on."""
+    def fold(self, line: Int, column: Int) -> Reg:
+        """The folds of the windows from `column` of a line on."""
         f, axis, group, source = self.frame.f, self.axis, self.windows.taps, self.source
-        first = f.mul(column, axis.step)
+        first = f.add(line, f.mul(column, axis.step))
 
         def part(tap: Int, *totals: Reg) -> Sequence[Reg]:
             read = self.windows.read(self.line, f.add(first, f.mul(tap, axis.dilation)), None)
@@ -493,10 +508,10 @@ class _FoldedLines:
             return part(0)[0]
         return f.loop(0, axis.taps, group, part, (source.neutral(self.frame.lanes),))[0]
 
-    def fold_one(self, column: Int) -> Reg:
-        """The fold of the window at a column of the strip, whose elements lie side by side: a lane is a tap of it."""
+    def fold_one(self, line: Int, column: Int) -> Reg:
+        """The fold of the window at a column of a line, whose elements lie side by side: a lane is a tap of it."""
         f, lanes, axis, source = self.frame.f, self.frame.lanes, self.axis, self.source
-        memory, first = memory_type(self.dtype), f.mul(column, axis.step)
+        memory, first = memory_type(self.dtype), f.add(line, f.mul(column, axis.step))
 
         def part(tap: Int, total: Reg) -> Sequence[Reg]:
             loaded = f.load(vector_type(memory, lanes), f.gep(self.line, f.add(first, tap), memory))

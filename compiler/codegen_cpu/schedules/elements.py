@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.codegen_cpu.schedules.element_threads import GRAIN_ELEMENTS, TOGETHER_VECTORS, element_threads
 from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block, reduction_schedule
 from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS, is_summed
+from onnxc.compiler.codegen_cpu.schedules.windows import window_schedule
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dim_symbols import lone_symbol
@@ -46,7 +47,6 @@ from onnxc.compiler.planning.schedules import (
     Threads,
     Tile,
     TreeEnsembleSchedule,
-    WindowSchedule,
 )
 from onnxc.compiler.planning.sink_movements import sink_block
 from onnxc.compiler.target import Target
@@ -55,7 +55,6 @@ from onnxc.runtime.cpu import CACHE_LINE_BYTES
 __all__ = [
     "CACHE_SETS",
     "ELEMENT_CANDIDATES",
-    "LARGEST_SHARED",
     "MOST_IN_A_SET",
     "ROW_BLOCK",
     "SMALLEST_CROSSED",
@@ -109,22 +108,6 @@ LARGEST_TURNED_BITS = 64
 
 ROW_BLOCK = 8192
 """The most elements of a row in one unit of work, so that one long row is shared by all threads."""
-
-BAND_ROWS = 32
-"""Rows of the result in a unit of work: enough that the lines folded twice, above each band, do not count."""
-
-LARGEST_SHARED = 5
-"""Windows of more rows do not share the folds of their lines: these would not fit the registers."""
-
-STRIP_ELEMENTS = 1024
-"""The most elements that are folded to one line at a time: a part of the nearest cache.
-
-On one core with AVX2, f32[1, 64, 112, 112], by bands and by such lines: maxima of 7 x 7 windows 7 apart 327 and 102
-us, sums of 13 x 13 windows 1 apart 10,200 and 1,490 us. On one of Zen 1, maxima of 3 x 3 windows 2 apart 1,732 and 665
-us, 1 apart 2,067 and 941 us; of f32[1, 256, 7, 7] 1 apart, whose rows are shorter than a vector, 82 and 88 us."""
-
-LARGEST_STRIP = 4096
-"""The most elements of a line that is on the stack: windows that reach further are folded by bands."""
 
 SCAN_VECTORS = 32
 """Vectors of lines that a scan takes along together, `scan_registers` at a time: memory is passed over in order.
@@ -332,19 +315,6 @@ def _joins_short_rows(block: Block, lanes: int) -> bool:
     return cost > LEAST_JOINED_COST and length <= LONGEST_SHORT_JOIN and enough and not is_there
 
 
-def _window(problem: KernelProblem, target: Target) -> Schedule:
-    """By lines where windows have several lines, and more than one element in each."""
-    threads = element_threads(target)
-    op = next(op for op in problem.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
-    taps, step = op.ints("window"), op.ints("strides")[-1]
-    ahead = (taps[-1] - 1) * op.ints("dilations")[-1]
-    strip = max((STRIP_ELEMENTS - ahead) // step // threads.lanes, 1) * threads.lanes
-    is_folded = op.name == "reduce_window" and taps[-1] > 1 and prod(taps[:-1]) > 1
-    if is_folded and (strip - 1) * step + ahead < LARGEST_STRIP:
-        return WindowSchedule(algorithm="lines", block=BAND_ROWS, strip=strip, workers=threads)
-    return WindowSchedule(algorithm="bands", block=BAND_ROWS, workers=threads)
-
-
 def _scatter(problem: KernelProblem, target: Target) -> Schedule:
     """Few ranges where most of the work would be to pass over the updates."""
     op = next(op for op in problem.block.ops if op.name in ("scatter_along", "scatter_nd"))
@@ -450,7 +420,7 @@ _ACCESSES: Mapping[str, Literal["elements", "rows", "whole"]] = {
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "concatenate": _concatenate,
     "reduction": reduction_schedule,
-    "window": _window,
+    "window": window_schedule,
     "scatter": _scatter,
     "scan": _scan,
     "ordering": _ordering,
