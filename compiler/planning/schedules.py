@@ -350,13 +350,14 @@ class ScanSchedule(Schedule):
 
 @record(kw_only=True)
 class OrderingSchedule(Schedule):
-    """`heap` and `radix`: each line by one thread; `counting`: every element counts those before it, tile by tile;
-    `digits`: lines are sorted by one digit after another; `rounds`: each round leaves the best of each block.
+    """`heap` and `radix`: each line by one thread; `lanes`: a line in each lane; `counting`: every element counts those
+    before it, tile by tile; `digits`: lines are sorted by one digit after another; `rounds`: each round leaves the best
+    of each block.
 
     tile: elements that are placed, by elements that they are compared with. block: elements of a block.
     """
 
-    algorithm: Literal["heap", "radix", "counting", "digits", "rounds"]
+    algorithm: Literal["heap", "radix", "lanes", "counting", "digits", "rounds"]
     tile: Tile = Tile(1, 1)
     digits: Digits | None = None
     rounds: int = 0

@@ -91,3 +91,63 @@ def test_sizes_known_when_compiling() -> None:
         make(["f32[5, 100]", "f32[3]"], lambda ir, x, y: [*ir.sort(x, 1), *ir.sort(y, 0), *ir.top_k(x, 7, 1)])
     )
     native.check(sample(F32, 5, 100), sample(F32, 3))
+
+
+def _best_of_lanes(ir: Builder, x: Value) -> list[Value]:
+    """Along the last axis and along others, and in both directions."""
+    last = [y for count in (1, 5, 8) for down in (False, True) for y in ir.top_k(x, count, 2, down)]
+    return [*last, *ir.top_k(x, 3, 1, True), *ir.top_k(x, 2, 1, False), *ir.sort(x, 1), *ir.sort(x, 2, True)]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F16, I8, F64, U64], ids=str)
+def test_lines_in_lanes(dtype: DType, target: Target) -> None:
+    """Equal elements keep their order; the last group of lines is a part of a vector, too few for one, or none."""
+    for lines in (8, 16, 21, 30):
+        shape = (3, lines, 8)
+        native = Native(make([f"{dtype}{list(shape)}"], _best_of_lanes), target)
+        assert "lanes" in {kernel.schedule.algorithm for kernel in native.plan.kernels}
+        _check(native, sample(dtype, *shape))
+        _check(native, np.resize(odd_values(dtype), shape))
+        _check(native, (np.arange(np.prod(shape)).reshape(shape) % 3).astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_lines_in_lanes_may_be_any_number(target: Target) -> None:
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [*ir.top_k(x, 4, 1, True), *ir.top_k(ir.transpose(x, (1, 0)), 2, 0, False)]
+
+    native = Native(make(["f32[N, 7]"], build), target)
+    assert {kernel.schedule.algorithm for kernel in native.plan.kernels} == {"lanes"}
+    for lines in (0, 1, 3, 4, 7, 8, 15, 16, 17, 40):
+        _check(native, sample(F32, lines, 7))
+        _check(native, np.resize(odd_values(F32), (lines, 7)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "algorithm"),
+    [((64, 9), 8, "lanes"), ((64, 20), 9, "heap"), ((64, 256), 8, "lanes"), ((64, 257), 8, "heap"), ((3, 9), 2, "heap"),
+     ((64, 9), 0, "heap"), ((9,), 2, "heap")],
+)  # fmt: skip
+def test_lanes_hold_the_best_few_of_many_short_lines(shape: tuple[int, ...], count: int, algorithm: str) -> None:
+    native = Native(make([f"f32{list(shape)}"], lambda ir, x: [*ir.top_k(x, count, len(shape) - 1)]))
+    assert [kernel.schedule.algorithm for kernel in native.plan.kernels] == [algorithm]
+    _check(native, sample(F32, *shape))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, I64, U8, F16], ids=str)
+def test_the_best_many_are_chosen_below_a_limit(dtype: DType, target: Target) -> None:
+    """Keys far apart and all equal, in rising and falling order, the ends of the type, lines of no whole vectors."""
+
+    def build(ir: Builder, x: Value, _: Value) -> list[Value]:
+        fixed = [*ir.top_k(x, 64, 1, True), *ir.top_k(x, 70, 1, False)]
+        return [*fixed, *ir.top_k(x, Size.symbol("k"), 1, True), *ir.top_k(x, Size.symbol("k"), 1, False)]
+
+    native = Native(make([f"{dtype}[2, N]", "bool[k]"], build), target)
+    for length, count in [(70, 65), (127, 64), (128, 64), (129, 64), (1003, 300), (3070, 64), (3072, 64)]:
+        x = sample(dtype, 2, length)
+        for line in (x, np.sort(x), np.sort(x)[:, ::-1].copy(), np.ones_like(x), np.resize(odd_values(dtype), x.shape)):
+            _check(native, line, count)
+        x[0, 3], x[1, -1] = odd_values(dtype)[:2]
+        _check(native, x, count)

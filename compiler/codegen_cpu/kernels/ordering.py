@@ -1,7 +1,8 @@
 """Ordering: the elements of each line in order, or the best k of them, and where each was.
 
 The best k are kept in a heap that lies in the results. Long lines that are sorted whole, into dense results, go by
-radix sort. A unit of work is one line.
+radix sort. The best few of short lines are kept in registers, of as many lines at once as there are lanes. A unit of
+work is one line, or the lines of a vector.
 """
 
 from collections.abc import Sequence
@@ -10,11 +11,21 @@ from functools import cached_property
 from onnxc.compiler.codegen_cpu.heaps import Heap
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
-from onnxc.compiler.codegen_cpu.schedules.elements import LONGEST_RADIX, SHORTEST_RADIX
+from onnxc.compiler.codegen_cpu.ordered_lanes import OrderedLanes
+from onnxc.compiler.codegen_cpu.rank_limits import limit_function
+from onnxc.compiler.codegen_cpu.schedules.orders import (
+    FEWEST_CHOSEN,
+    LEAST_FULL,
+    LONGEST_RADIX,
+    NARROWEST_CHOICE,
+    SHORTEST_RADIX,
+    WIDEST_CHOICE,
+)
 from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import View, row_major
@@ -39,11 +50,14 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     lines = _lines(frame, op, name)
     frame.f.loop(frame.begin, frame.end, 1, lines.unit)
     frame.f.ret()
-    shape, axis = op.operands[0].shape, op.int("axis")
-    units = product((*shape[:axis], *shape[axis + 1 :]))
-    radix = (radix_function(f"{name}_radix", lines.order),) if lines.has_radix else ()
-    heaps = tuple(entries.heap.function() for entries in (lines.packed, lines.paired) if entries is not None)
-    return KernelCode(name, (frame.f, *radix, *heaps), units, frame.grain(shape[axis] * COMPARISONS))
+    helpers = [entries.heap.function() for entries in (lines.packed, lines.paired) if entries is not None]
+    if lines.has_limit:
+        helpers.append(limit_function(lines.limit_name, lines.order, frame.lanes))
+    if lines.algorithm == "radix":
+        helpers.append(radix_function(f"{name}_radix", lines.order))
+    work = op.operands[0].shape[op.int("axis")] * COMPARISONS
+    units, work = (lines.groups, work * frame.lanes) if lines.algorithm == "lanes" else (lines.sizes, work)
+    return KernelCode(name, (frame.f, *helpers), product(units), frame.grain(work))
 
 
 def _lines(frame: KernelFrame, op: Op, name: str) -> "_Lines":
@@ -116,8 +130,35 @@ class _Lines:
     stride: Int
 
     @property
-    def has_radix(self) -> bool:
-        return self.frame.kernel.scheduled(OrderingSchedule).algorithm == "radix"
+    def algorithm(self) -> str:
+        """How lines are ordered."""
+        return self.frame.kernel.scheduled(OrderingSchedule).algorithm
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether it may pay to find a limit first: the best many of dense lines."""
+        is_dense = self.op.name == "top_k" and self.source_stride == 1
+        return is_dense and not (isinstance(self.count, int) and self.count < FEWEST_CHOSEN)
+
+    @property
+    def limit_name(self) -> str:
+        return f"{self.name}_limit"
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        """The axes along which lines lie side by side."""
+        return tuple(axis for axis in range(self.op.operands[0].rank) if axis != self.op.int("axis"))
+
+    @cached_property
+    def sizes(self) -> tuple[Dim, ...]:
+        """How many lines there are along each of these."""
+        return tuple(self.op.operands[0].shape[axis] for axis in self.others)
+
+    @cached_property
+    def groups(self) -> tuple[Dim, ...]:
+        """The same where as many lines of the last of these axes are taken together as there are lanes."""
+        *outer, last = self.sizes
+        return (*outer, floordiv(last + self.frame.lanes - 1, self.frame.lanes))
 
     @cached_property
     def packed(self) -> _Entries | None:
@@ -134,9 +175,12 @@ class _Lines:
         return _Entries(Heap(f"{self.name}_sift", (self.order.element, "i64")), self.order)
 
     def unit(self, ordinal: Reg) -> None:
-        """The results of one line."""
-        f, line = self.frame.f, self._line(ordinal)
-        if not self.has_radix:
+        """The results of one line, or of the lines of a vector."""
+        if self.algorithm == "lanes":
+            self._group(ordinal)
+            return
+        f, line = self.frame.f, self._line(self.frame.split(ordinal, self.sizes))
+        if self.algorithm == "heap":
             self._by_heaps(line)
             return
         fits = f.icmp("ule", f.sub(self.length, SHORTEST_RADIX), LONGEST_RADIX - SHORTEST_RADIX)
@@ -153,14 +197,13 @@ class _Lines:
         fits = f.icmp("ule", self.length, LONGEST_PACKED)
         f.if_(fits, lambda: self._by_heap(line, packed), lambda: self._by_heap(line, paired))
 
-    def _line(self, ordinal: Reg) -> _Line:
-        f, shape = self.frame.f, self.op.operands[0].shape
-        others = [axis for axis in range(len(shape)) if axis != self.op.int("axis")]
-        coordinates = self.frame.split(ordinal, [shape[axis] for axis in others])
+    def _line(self, coordinates: Sequence[Int]) -> _Line:
+        """The line at coordinates along `others`."""
+        f = self.frame.f
 
         def offset_of(strides: Sequence[Dim], offset: Dim) -> Int:
             total = self.frame.size(offset)
-            for axis, coordinate in zip(others, coordinates, strict=True):
+            for axis, coordinate in zip(self.others, coordinates, strict=True):
                 total = f.add(total, f.mul(coordinate, self.frame.size(strides[axis])))
             return total
 
@@ -173,10 +216,67 @@ class _Lines:
             f.gep(indices, start, "i64"),
         )
 
+    # Several lines
+
+    def _group(self, ordinal: Reg) -> None:
+        """The lines of a vector together, or one after another where they are few."""
+        frame, f, lanes = self.frame, self.frame.f, self.frame.lanes
+        *outer, group = frame.split(ordinal, self.groups)
+        first = f.mul(group, lanes)
+        left = f.smin(f.sub(frame.size(self.sizes[-1]), first), lanes)
+
+        def together(mask: Reg | None) -> None:
+            self._by_lanes(self._line((*outer, first)), mask)
+
+        def one_by_one() -> None:
+            f.loop(0, left, 1, lambda ahead: self._by_heaps(self._line((*outer, f.add(first, ahead)))))
+
+        def part() -> None:
+            are_many = f.icmp("sge", left, lanes // LEAST_FULL)
+            f.if_(are_many, lambda: together(f.tail_mask(lanes, left)), one_by_one)
+
+        f.if_(f.icmp("eq", left, lanes), lambda: together(None), part)
+
+    def _by_lanes(self, line: _Line, mask: Reg | None) -> None:
+        """The best of a line and of its neighbours along the last of the other axes, in the lanes of a mask."""
+        frame, f, lanes, element, axis = self.frame, self.frame.f, self.frame.lanes, self.order.element, self.others[-1]
+        beside = frame.size(self.view.strides[axis])
+        beside_results = frame.size(row_major(self.op.results[0].shape)[axis])
+        i64_lanes, type = vector_type("i64", lanes), vector_type(element, lanes)
+        ids = f.lane_ids(i64_lanes)
+        lines = f.mul(ids, f.splat(as_reg(beside), lanes))
+        result_lines = f.mul(ids, f.splat(as_reg(beside_results), lanes))
+
+        def read(position: Int) -> Reg:
+            address = f.gep(line.source, f.mul(position, self.source_stride), element)
+            if beside == 1:
+                return f.load(type, address) if mask is None else masked_load(f, type, address, mask)
+            return f.gather(type, address, lines, mask)
+
+        def write(x: Reg, address: Reg) -> None:
+            if beside_results != 1:
+                f.scatter(x, address, result_lines, mask)
+            elif mask is None:
+                f.store(x, address)
+            else:
+                masked_store(f, x, address, mask)
+
+        count = self.op.results[0].shape[self.op.int("axis")]
+        assert isinstance(count, int), count
+        for ordinal, narrow in enumerate(OrderedLanes(f, self.order, count, self.length, read).indices()):
+            index = register(f.convert("zext", narrow, i64_lanes))
+            offsets = f.add(lines, f.mul(index, f.splat(as_reg(self.source_stride), lanes)))
+            offset = f.mul(ordinal, self.stride)
+            write(f.gather(type, line.source, offsets, mask), f.gep(line.values, offset, element))
+            write(index, f.gep(line.indices, offset, "i64"))
+
     # The heap
 
     def _by_heap(self, line: _Line, entries: _Entries) -> None:
-        """The first k in a heap, whose root is the last of them; everything better replaces it; then all in order."""
+        """The first k in a heap, whose root is the last of them; everything better replaces it; then all in order.
+
+        Where many are wanted, they are the first k of those that may be among the best.
+        """
         f, heap, count, stride = self.frame.f, entries.heap, self.count, self.stride
         arrays = entries.arrays(line)
 
@@ -191,18 +291,60 @@ class _Lines:
             heap.store(f, arrays, offset, root)
             heap.sift(f, arrays, stride, 0, end, moved)
 
-        def fill(index: Int) -> None:
-            heap.store(f, arrays, f.mul(index, stride), entries.entry(self._element(line, index), index, f))
+        def first() -> Sequence[Int]:
+            f.loop(0, count, 1, lambda index: self._put(line, entries, index, index))
+            return (count,)
 
-        f.loop(0, count, 1, fill)
+        behind = f.if_(self._is_limited(), lambda: (self._fill_below_limit(line, entries),), first)[0]
         f.loop(0, f.sdiv(count, 2), 1, settle)
         if self.op.name == "top_k":
-            f.if_(f.icmp("sgt", count, 0), lambda: self._improve(line, entries))
+            f.if_(f.icmp("sgt", count, 0), lambda: self._improve(line, entries, behind))
         f.loop(0, f.sub(count, 1), 1, take_last)
         f.loop(0, count, 1, lambda ordinal: self._finish(line, entries, ordinal))
 
-    def _improve(self, line: _Line, entries: _Entries) -> None:
-        """Everything from place `count` on against the root, which goes where something is better."""
+    def _is_limited(self) -> Reg:
+        """Whether it pays to find a limit first."""
+        f, count, length = self.frame.f, self.count, self.length
+        if not self.has_limit:
+            return FALSE
+        is_narrow = f.icmp("slt", length, f.mul(count, WIDEST_CHOICE))
+        has_room = f.icmp("sge", length, f.mul(count, NARROWEST_CHOICE))
+        return f.conjunction([is_narrow, has_room, f.icmp("sge", count, FEWEST_CHOSEN)])
+
+    def _put(self, line: _Line, entries: _Entries, index: Int, slot: Int) -> None:
+        """The entry of an element, into a slot of the heap."""
+        f = self.frame.f
+        entry = entries.entry(self._element(line, index), index, f)
+        entries.heap.store(f, entries.arrays(line), f.mul(slot, self.stride), entry)
+
+    def _fill_below_limit(self, line: _Line, entries: _Entries) -> Int:
+        """The first k elements up to a limit, into the heap; the position behind the last of them."""
+        f, lanes, element = self.frame.f, self.frame.lanes, self.order.element
+        limit = f.call(self.limit_name, element, line.source, self.length, self.count)
+        type = vector_type(element, lanes)
+
+        def vector(start: Reg, filled: Reg, _: Reg) -> Sequence[Int]:
+            at = f.smin(start, f.sub(self.length, lanes))
+            keys = self.order.key(f.load(type, f.gep(line.source, at, element)), f)
+            below = f.convert("bitcast", f.icmp("ule", keys, f.splat(limit, lanes)), f"i{lanes}")
+            bits = f.and_(f.convert("zext", below, "i64"), f.shl(f.constant("i64", -1), f.sub(start, at)))
+
+            def lowest(bits: Reg, filled: Reg, _: Reg) -> Sequence[Int]:
+                index = f.add(at, f.intrinsic("llvm.cttz.*", "i64", bits, f.constant("i1", 1)))
+                self._put(line, entries, index, filled)
+                return f.and_(bits, f.sub(bits, 1)), f.add(filled, 1), f.add(index, 1)
+
+            def goes_on(bits: Reg, filled: Reg, _: Reg) -> Reg:
+                return f.and_(f.icmp("ne", bits, 0), f.icmp("slt", filled, self.count))
+
+            _, filled, behind = f.while_((bits, filled, 0), goes_on, lowest)
+            return f.add(at, lanes), filled, behind
+
+        *_, behind = f.while_((0, 0, 0), lambda _, filled, __: f.icmp("slt", filled, self.count), vector)
+        return behind
+
+    def _improve(self, line: _Line, entries: _Entries, behind: Int) -> None:
+        """Everything from place `behind` on against the root, which goes where something is better."""
         f, lanes, heap, arrays = self.frame.f, self.frame.lanes, entries.heap, entries.arrays(line)
 
         def element(index: Int) -> None:
@@ -225,10 +367,10 @@ class _Lines:
 
             f.while_((bits,), lambda bits: f.icmp("ne", bits, 0), lowest)
 
-        whole = self.count
+        whole = behind
         if self.source_stride == 1:
-            whole = f.add(self.count, f.mul(f.udiv(f.sub(self.length, self.count), lanes), lanes))
-            f.loop(self.count, whole, lanes, vector)
+            whole = f.add(behind, f.mul(f.udiv(f.sub(self.length, behind), lanes), lanes))
+            f.loop(behind, whole, lanes, vector)
         f.loop(whole, self.length, 1, element)
 
     def _finish(self, line: _Line, entries: _Entries, ordinal: Int) -> None:

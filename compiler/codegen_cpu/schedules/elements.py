@@ -8,6 +8,7 @@ from typing import Literal
 from onnxc.compiler.codegen_cpu.schedules import transforms
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.codegen_cpu.schedules.element_threads import GRAIN_ELEMENTS, TOGETHER_VECTORS, element_threads
+from onnxc.compiler.codegen_cpu.schedules.orders import ordering_schedule
 from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block, reduction_schedule
 from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS, is_summed
 from onnxc.compiler.codegen_cpu.schedules.windows import window_schedule
@@ -33,12 +34,11 @@ from onnxc.compiler.planning.loops.domain import (
 from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.inner_columns import InnerColumns, inner_columns
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
-from onnxc.compiler.planning.loops.views import row_major, stays
+from onnxc.compiler.planning.loops.views import stays
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     FourierSchedule,
     NativeCallSchedule,
-    OrderingSchedule,
     PointwiseSchedule,
     ScanSchedule,
     ScatterSchedule,
@@ -125,12 +125,6 @@ UNIT_ELEMENTS = 16384
 
 COPIED_PER_SEEN = 4
 """How many elements a range copies at least for each update that it passes over."""
-
-SHORTEST_RADIX = 32
-"""Shorter lines are sorted by the heap in less time than it takes to count digits."""
-
-LONGEST_RADIX = (1 << 32) - 1
-"""Counts of digits are kept in 32 bits."""
 
 
 def _moving_threads(problem: KernelProblem, length: Dim, target: Target) -> Threads:
@@ -361,18 +355,6 @@ def scan_accumulator(op: Op) -> DType:
     return F64 if dtype == F32 and op.text("kind") == "sum" else dtype
 
 
-def _ordering(problem: KernelProblem, target: Target) -> Schedule:
-    """Long lines that are sorted whole, into dense results, by radix; where only a call tells, if they are long."""
-    op = next(op for op in problem.block.ops if op.name in ("sort", "top_k"))
-    length, stride = op.operands[0].shape[op.int("axis")], row_major(op.results[0].shape)[op.int("axis")]
-    count = length if op.name == "sort" else op.dim("k")
-    is_long = all(not isinstance(size, int) or size >= SHORTEST_RADIX for size in (length, count))
-    fits = not isinstance(length, int) or length <= LONGEST_RADIX
-    is_whole = not (isinstance(length, int) and isinstance(count, int) and count < length)
-    by_radix = stride == 1 and is_long and fits and is_whole
-    return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=element_threads(target))
-
-
 def _suppression(problem: KernelProblem, target: Target) -> Schedule:
     """Scratch memory for each class of each image."""
     (op,) = (op for op in problem.block.ops if op.name == "suppress_boxes")
@@ -423,7 +405,7 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "window": window_schedule,
     "scatter": _scatter,
     "scan": _scan,
-    "ordering": _ordering,
+    "ordering": ordering_schedule,
     "suppress_boxes": _suppression,
     "tree_ensemble": _tree_ensemble,
     "fourier": _fourier,
