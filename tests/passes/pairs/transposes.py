@@ -72,6 +72,7 @@ REFUSES = {
     r.contract_transposed: [Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: b.dot(x, b.neg(y), "mk,kn->mn"))],
     r.transpose_contraction: [
         Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: _twice(b, b.dot(x, y, "mk,kn->mn"))),
+        Pair((f32(5, 2, 3), f32(5, 3, 4)), lambda b, x, y: b.transpose(b.dot(x, y, "amk,akn->amn"), (1, 2, 0))),
     ],
     r.reduce_transposed: [
         Pair((f32(2, 3),), lambda b, x: b.reduce(b.neg(x), "max", [1])),
