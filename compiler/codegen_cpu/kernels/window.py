@@ -52,7 +52,7 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     *outer, rows, columns = windows.results
     band_rows = windows.band_rows
     bands = floordiv(rows + band_rows - 1, band_rows)
-    frame.f.loop(frame.begin, frame.end, 1, lambda unit: windows.unit(frame.split(unit, (*outer, bands))))
+    frame.each_unit((*outer, bands), lambda *coordinates: windows.unit(coordinates))
     frame.f.ret()
     work = minimum(rows, band_rows) * columns * product(op.ints("window"))
     return KernelCode(name, (frame.f,), product(outer) * bands, frame.grain(work))
