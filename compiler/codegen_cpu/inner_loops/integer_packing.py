@@ -71,7 +71,10 @@ def _interleaved(f: FunctionBuilder, rows: Sequence[Reg]) -> Reg:
 
 
 def _pack_dense_columns(f: FunctionBuilder, copied: Copied, vectors: int, lanes: int, group: int) -> None:
-    """Columns that are dense along k: squares of groups, `lanes` by `lanes`, are turned in registers."""
+    """Columns that are dense along k: squares of groups, `lanes` by `lanes`, are turned in registers.
+
+    Lanes of columns that are not there read the last one, masked off: what lies behind it may be a page that is not.
+    """
     (_, n_stride), (depth, left), width = copied.strides, copied.sizes, vectors * lanes
     bytes_type, type = vector_type("i8", lanes * group), vector_type(f"i{8 * group}", lanes)
     zero = f.constant(bytes_type, 0)
@@ -81,7 +84,7 @@ def _pack_dense_columns(f: FunctionBuilder, copied: Copied, vectors: int, lanes:
         rows: list[Reg] = []
         for lane in range(column * lanes, (column + 1) * lanes):
             mask = f.and_(inside, f.splat(f.icmp("slt", lane, left), lanes * group))
-            address = f.gep(copied.source, f.add(f.mul(n_stride, lane), k))
+            address = f.gep(copied.source, f.add(f.mul(n_stride, f.smin(lane, f.sub(left, 1))), k))
             rows.append(register(f.convert("bitcast", masked_load(f, bytes_type, address, mask, passthru=zero), type)))
         for lane, turned in enumerate(turn_square(f, rows)):
             first = f.add(k, lane * group)
