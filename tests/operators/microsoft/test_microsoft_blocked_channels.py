@@ -12,15 +12,12 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxc
 from onnxc.compiler.frontend.check import check_model
-from onnxc.compiler.frontend.graph import Graph
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.lower.channel_blocks import channel_blocks
 from onnxc.compiler.frontend.operator_domains import MICROSOFT, NCHWC
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.interpreter import interpret
 from tests.operators.microsoft.agreement import assert_all_close, normal, run_theirs
-
-OWN = channel_blocks(Graph("g", (), (), {}, (), {})).size
 
 
 def in_blocks(filters: np.ndarray, size: int) -> np.ndarray:
@@ -70,13 +67,17 @@ def conv(filters: np.ndarray, size: int, **attributes: object) -> ModelProto:
     return blocked(nodes, ["n", channels, "h", "w"], {"w": in_blocks(filters, size)})
 
 
+OWN, _ = size_of(conv(np.zeros((16, 16, 1, 1), np.float32), 16))
+"""What is assumed on this processor, where filters may lie in blocks of any size."""
+
+
 # Whole models, as ONNX Runtime writes them here.
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 cnn (float[N, 3, H, W] x) => (float[N, 20] y) {
   a = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, w1, b1)
   r = Relu (a)
-  b = Conv <pads = [1, 1, 1, 1], group = 24> (r, w2)
+  b = Conv <pads = [1, 1, 1, 1], group = 32> (r, w2)
   h = HardSwish (b)
   s = Add (h, r)
   p = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (s)
@@ -91,7 +92,7 @@ cnn (float[N, 3, H, W] x) => (float[N, 20] y) {
   y = Flatten (e)
 }"""
 SHAPES = {
-    "w1": (24, 3, 3, 3), "b1": (24,), "w2": (24, 1, 3, 3), "w3": (32, 24, 1, 1), "b3": (32,), "w3b": (32, 32, 1, 1),
+    "w1": (32, 3, 3, 3), "b1": (32,), "w2": (32, 1, 3, 3), "w3": (32, 32, 1, 1), "b3": (32,), "w3b": (32, 32, 1, 1),
     "w4": (20, 64, 1, 1), "b4": (20,),
 }  # fmt: skip
 
