@@ -303,13 +303,14 @@ class _Lines:
         f.loop(0, count, 1, lambda ordinal: self._finish(line, entries, ordinal))
 
     def _is_limited(self) -> Reg:
-        """Whether it pays to find a limit first."""
+        """Whether it pays to find a limit first, and its counts fit their 32 bits."""
         f, count, length = self.frame.f, self.count, self.length
         if not self.has_limit:
             return FALSE
         is_narrow = f.icmp("slt", length, f.mul(count, WIDEST_CHOICE))
         has_room = f.icmp("sge", length, f.mul(count, NARROWEST_CHOICE))
-        return f.conjunction([is_narrow, has_room, f.icmp("sge", count, FEWEST_CHOSEN)])
+        is_counted = f.icmp("ule", length, LONGEST_RADIX)
+        return f.conjunction([is_narrow, has_room, is_counted, f.icmp("sge", count, FEWEST_CHOSEN)])
 
     def _put(self, line: _Line, entries: _Entries, index: Int, slot: Int) -> None:
         """The entry of an element, into a slot of the heap."""
