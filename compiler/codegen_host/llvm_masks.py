@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, intrinsic_suffix, vector_shape
 
-__all__ = ["every_lane", "masked_load", "masked_store"]
+__all__ = ["every_lane", "masked_load", "masked_store", "whole_store"]
 
 _WITH_AVX = frozenset(("float", "double", "i32", "i64"))
 
@@ -29,6 +29,14 @@ def masked_load(
     if mask.is_literal or _takes_masks(f, type):
         return masked()[0]
     return f.if_(every_lane(f, mask), lambda: (f.load(type, pointer, align),), masked)[0]
+
+
+def whole_store(f: FunctionBuilder, selected: Reg, pointer: Reg, align: int = 1) -> None:
+    """Stores what a select of new and old lanes gave, as a whole vector, so that what loads it next need not wait.
+
+    With AVX, LLVM would store the new lanes under a mask. What is stored so can be loaded once it is in the cache.
+    """
+    f.store(f.held(selected, "v") if "avx" in f.features else selected, pointer, align)
 
 
 def masked_store(f: FunctionBuilder, value: Reg, pointer: Reg, mask: Reg, align: int = 1) -> None:

@@ -402,11 +402,13 @@ class RecurrenceSchedule(Schedule):
 
 @record(kw_only=True)
 class SuppressionSchedule(Schedule):
-    """`heap`: each class of each image by one thread, which takes its boxes from a heap; `rounds`: by one program, that
-    looks for the best of all boxes as often as one stays, `block` boxes at a time.
+    """How each class of each image takes the best box that is left.
+
+    `blocks`: one thread looks at the best of each block of boxes; `rounds`: one program looks at all boxes, `block` at
+    a time.
     """
 
-    algorithm: Literal["heap", "rounds"]
+    algorithm: Literal["blocks", "rounds"]
     block: int = 0
 
 

@@ -11,6 +11,8 @@ def suppress_boxes(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray
     """corners: f32[B, S, 4], scores: f32[B, C, S], overlap: f32[], lowest: f32[]  ->  i64[B, C, count]"""
     corners, scores, overlap, *lowest = operands
     count = integer(attributes, "count")
+    first, second = corners[..., :2], corners[..., 2:]
+    corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
     result = np.full((*scores.shape[:2], count), -1, np.int64)
     ranked = np.where(np.isnan(scores), np.float32(-np.inf), scores)
     for image, category in np.ndindex(*scores.shape[:2]):

@@ -15,10 +15,10 @@ from tests.codegen_cpu.support import EVERY_TARGET, Native, make
 def predictions(images: int, boxes: int, classes: int) -> np.ndarray:
     """f32[images, 4 + classes, boxes]: corners and scores as detectors give them, many of the scores equal."""
     random = np.random.default_rng((images, boxes, classes))
-    low = random.integers(0, 20, (images, 2, boxes))
-    high = low + random.integers(0, 9, low.shape)
+    first = random.integers(0, 20, (images, 2, boxes))
+    opposite = first + random.integers(-8, 9, first.shape)
     scores = random.integers(0, 12, (images, classes, boxes)) / 8
-    return np.concatenate([low, high, scores], 1).astype(np.float32)
+    return np.concatenate([first, opposite, scores], 1).astype(np.float32)
 
 
 def detector(classes: int, count: Dim, *, channels_last: bool) -> Sequence[object]:
@@ -47,6 +47,23 @@ def test_views_are_read_where_they_lie(channels_last: bool, target: Target) -> N
     for boxes in (0, 1, 2, 17, 70):
         x = predictions(2, boxes, 3)
         native.check(x.transpose(0, 2, 1).copy() if channels_last else x)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("limits", [(0.5,), (0.25, 0.1)])
+def test_blocks_of_boxes_give_the_first_of_equals(limits: Sequence[float], target: Target) -> None:
+    """Few boxes of few places: blocks of one vector and of several, the last one short, most of the boxes taken."""
+
+    def build(ir: Builder, boxes: Value, scores: Value) -> Value:
+        return ir.suppress_boxes(boxes, scores, [ir.constant(np.array(limit, np.float32)) for limit in limits], 4000)
+
+    native = Native(make(["f32[1, S, 4]", "f32[1, 2, S]"], build), target)
+    random = np.random.default_rng(0)
+    for boxes in (3, 64, 300, 1000, 4001):
+        corners = random.integers(0, 90, (1, boxes, 4)).astype(np.float32)
+        scores = random.standard_normal((1, 2, boxes)).astype(np.float32)
+        scores[0, 1] = random.choice([np.nan, -np.inf, np.inf, -0.0, 0.0, 0.5, 1.0], boxes)
+        native.check(corners, scores)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

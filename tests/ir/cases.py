@@ -122,11 +122,11 @@ def _indices(limit: Dim, *shape: Dim) -> Operand:
 
 
 def _boxes(*shape: Dim) -> Operand:
-    """Boxes that overlap now and then, some of them empty: (low, low, high, high)."""
+    """Boxes that overlap now and then, some of them empty: any two corners that are opposite."""
 
     def make(random: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
-        low = random.integers(0, 6, (*shape[:-1], 2))
-        return np.concatenate([low, low + random.integers(0, 4, low.shape)], -1).astype(np.float32)
+        first = random.integers(0, 6, (*shape[:-1], 2))
+        return np.concatenate([first, first + random.integers(-3, 4, first.shape)], -1).astype(np.float32)
 
     return Operand(TensorType(F32, (*shape, 4)), make)
 

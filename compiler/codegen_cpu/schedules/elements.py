@@ -361,7 +361,7 @@ def _suppression(problem: KernelProblem, target: Target) -> Schedule:
     threads = element_threads(target)
     units = product(op.operands[1].shape[:2])
     scratch = units * box_memory(op, threads.lanes).total
-    return SuppressionSchedule(algorithm="heap", workers=threads, shared_bytes=scratch)
+    return SuppressionSchedule(algorithm="blocks", workers=threads, shared_bytes=scratch)
 
 
 def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:

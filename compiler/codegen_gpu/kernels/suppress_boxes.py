@@ -106,11 +106,10 @@ class _Unit:
         """Leaves in `chosen` the best box that does not lose against the `last` one, the first of equals."""
         b = self.b
         known = b.let(f"tl.maximum({last}, 0)")
-        keeper = [self.frame.evaluator().value(self.corners, (self.image, known, side)) for side in range(4)]
+        keeper = self._sides(self.frame.evaluator(), known)
         with b.loop(0, self.boxes, self.block, prefix="first") as first:
             e, box = self._lanes(first, self.boxes)
-            sides = [e.value(self.corners, (self.image, box, side)) for side in range(4)]
-            common = self._overlap(keeper, sides)
+            common = self._overlap(keeper, self._sides(e, box))
             loses = b.let(f"(({self.overlap} < {common}) | ({box} == {last})) & ({last} >= 0)", dims_of(common))
             before = e.load(BOOL, self.alive, b.add(self.first, box))
             alive = b.let(f"{before} & ({loses} == 0)", before.dims)
@@ -124,6 +123,11 @@ class _Unit:
             better = b.let(f"({candidate} < {_NONE}) & (({chosen} == {_NONE}) | ({top} > {best}))")
             b.assign(chosen, f"tl.where({better}, {candidate}, {chosen})")
             b.assign(best, f"tl.where({better}, {top}, {best})")
+
+    def _sides(self, e: Evaluator, box: Int) -> Sequence[Expr]:
+        """(low, low, high, high) of each box."""
+        corners = [e.value(self.corners, (self.image, box, side)) for side in range(4)]
+        return [table_of(F32)[kind](self.b, F32, corners[k], corners[2 + k]) for kind in ("min", "max") for k in (0, 1)]
 
     def _overlap(self, one: Sequence[Expr], other: Sequence[Expr]) -> Expr:
         """The intersection of two boxes over their union; 0 where one of them is empty."""

@@ -12,9 +12,10 @@ from onnxc.compiler.ir.types import TensorType, Type
 def _suppress_boxes(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     """corners: f32[B, S, 4], scores: f32[B, C, S], overlap: f32[], lowest: f32[] if any  ->  i64[B, C, count]
 
-    Corners are (low, low, high, high). Of each class, by falling score, the indices of the boxes that stay: a box whose
-    score is above `lowest`, and whose intersection with none that stays before it is more than `overlap` of their
-    union. Equal scores are in the order of the boxes, NaN is -inf. Behind the last one, and up to `count`, is -1.
+    Corners are (a, b, a', b'), any two that are opposite. Of each class, by falling score, the indices of the boxes
+    that stay: a box whose score is above `lowest`, and whose intersection with none that stays before it is more than
+    `overlap` of their union. Equal scores are in the order of the boxes, NaN is -inf. Behind the last one, and up to
+    `count`, is -1.
     """
     corners, scores, overlap, *lowest = tensors(operands)
     count = attributes.get("count")

@@ -55,9 +55,8 @@ def _iou_threshold(node: Node, ir: Builder) -> Value:
 
 
 def _corners(boxes: Value, node: Node, ir: Builder) -> Value:
-    """f32[B, S, 4]: the lesser and the greater coordinates of each box, (a, b, a', b')."""
-    first, second = ir.slice_axis(boxes, 2, 0, 2), ir.slice_axis(boxes, 2, 2, 2)
-    if node.flag("center_point_box"):
-        half = ir.div(second, 2.0)
-        first, second = ir.sub(first, half), ir.add(first, half)
-    return ir.concatenate([ir.min(first, second), ir.max(first, second)], 2)
+    """f32[B, S, 4]: two opposite corners of each box, (a, b, a', b')."""
+    if not node.flag("center_point_box"):
+        return boxes
+    center, half = ir.slice_axis(boxes, 2, 0, 2), ir.div(ir.slice_axis(boxes, 2, 2, 2), 2.0)
+    return ir.concatenate([ir.sub(center, half), ir.add(center, half)], 2)
