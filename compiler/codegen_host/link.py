@@ -28,6 +28,11 @@ _LIBM = frozenset(stem + suffix for stem in _LIBM_STEMS for suffix in ("", "f"))
 # The first two are what the heap of a call is made of (codegen_host/heap.py).
 _LIBC = frozenset({"aligned_alloc", "free", "bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
 
+# The loader gives an image that names no versions the oldest of a function. Of memcpy glibc keeps one with vectors of
+# 16 bytes; memmove has one version, the fastest of the processor, and does all that memcpy does. i64[128, 128] repeated
+# 12 times takes 28.7 us with the one and 16.6 us with the other on Zen 5.
+_LOADED_AS = {"memcpy": "memmove"}
+
 # A symbol wherever it is named: (object, index of its definition there), or (-1, index among the imports).
 _SymbolKey = tuple[int, int]
 
@@ -95,7 +100,7 @@ def link_image(
     machine = MACHINES[program.objects[0].machine]
     missing = [name for name in exports if name not in program.definitions]
     assert not missing, f"no object defines {', '.join(missing)}"
-    names = (*program.imports, *exports)
+    names = (*(_LOADED_AS.get(name, name) for name in program.imports), *exports)
     libraries = _libraries(program.imports)
     strings, offsets = _string_table((*names, *libraries))
     layout = _lay_out(program, machine, len(names), len(strings), len(libraries))

@@ -84,6 +84,21 @@ def test_functions_of_libm_and_libc_are_bound_by_the_loader() -> None:
     assert_close(out, np.array(expected, np.float32))
 
 
+def test_memory_is_copied_by_the_function_that_has_one_version() -> None:
+    """Of memcpy the loader would take glibc's oldest, which is for processors without AVX."""
+
+    def body(f: FunctionBuilder, x: Reg, out: Reg, n: Reg) -> None:
+        f.call("memcpy", "ptr", out, x, n)
+        f.call("memmove", "ptr", f.gep(out, 8), x, n)
+
+    image = link_image(objects(module(write("f", [("ptr", "x"), ("ptr", "out"), ("i64", "n")], body))), ("f",))
+    assert b"memmove" in image
+    assert b"memcpy" not in image
+    x, out = np.array([5], np.int64), np.zeros(2, np.int64)
+    load_image(image).function("f", 3)(x.ctypes.data, out.ctypes.data, 8)
+    assert out.tolist() == [5, 5]
+
+
 def test_addresses_of_functions_are_right_whoever_defines_them() -> None:
     text = """
 declare i64 @g(i64)
