@@ -69,7 +69,8 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def size(self, dim: Dim) -> Int:
         """A size as this kernel knows it."""
-        return emit_size(dim, self.symbols, self.f)
+        with self.f.at_entry():
+            return emit_size(dim, self.symbols, self.f)
 
     # Values
 

@@ -91,7 +91,8 @@ class KernelFrame:
 
     def size(self, dim: Dim) -> Int:
         """A size as a number of this kernel."""
-        return emit_size(dim, self.symbols, self.f)
+        with self.f.at_entry():
+            return emit_size(dim, self.symbols, self.f)
 
     def evaluator(self, lanes: int | None = None, mask: Reg | None = None) -> Evaluator:
         """A fresh evaluator over the inputs."""
@@ -197,4 +198,6 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
         for ordinal, symbol in enumerate(kernel.symbols, first_symbol)
     }
     scratch = pointer(first_behind) if has_scratch else None
-    return KernelFrame(kernel, target, f, pointer(0), inputs, outputs, symbols, scratch)
+    status = pointer(0)
+    f.end_entry()
+    return KernelFrame(kernel, target, f, status, inputs, outputs, symbols, scratch)

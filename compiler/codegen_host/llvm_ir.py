@@ -9,7 +9,8 @@ arithmetic on constants is done here, while writing; everything else is left to 
     f.ret()
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, overload
 
 from onnxc.compiler.codegen_host.effort import Effort
@@ -97,6 +98,10 @@ class FunctionBuilder:
         self._linkage = "internal " if internal else "hidden " if hidden else ""
         self._attributes = attributes
         self._lines: list[str] = []
+        # What is computed at the entry, behind so many lines, and what of it is known everywhere.
+        self._entry_lines: list[str] = []
+        self._entry_end = 0
+        self._entry_known = ScopedValues()
         self._allocas: list[str] = []
         self._values = self._labels = 0
         self._block = "entry"
@@ -140,7 +145,8 @@ class FunctionBuilder:
         """The definition, complete once every block has ended in `ret`."""
         assert not self._is_open, f"function {self.name} does not end in ret"
         head = f"define {self._linkage}{self.returns} @{self.name}({self._signature}) {self._attributes} {{\nentry:"
-        return "\n".join([head, *self._allocas, *self._lines, "}\n"])
+        before, behind = self._lines[: self._entry_end], self._lines[self._entry_end :]
+        return "\n".join([head, *self._allocas, *before, *self._entry_lines, *behind, "}\n"])
 
     def value(self, instruction: str, type: str) -> Reg:
         """The result of an instruction given as text, for what has no method here."""
@@ -156,6 +162,21 @@ class FunctionBuilder:
             known = self.value(instruction, type)
             self._known.add(instruction, known)
         return known
+
+    def end_entry(self) -> None:
+        """What is there so far is all that `at_entry` may use."""
+        self._entry_end = len(self._lines)
+
+    @contextmanager
+    def at_entry(self) -> Iterator[None]:
+        """Code without branches that runs once, where the entry was ended; its values are known everywhere.
+
+        In a loop LLVM computes again what it has no register for, where a value of the entry is read from the stack.
+        """
+        lines, known = self._lines, self._known
+        self._lines, self._known = self._entry_lines, self._entry_known
+        yield
+        self._lines, self._known = lines, known
 
     def emit(self, instruction: str) -> None:
         """Appends an instruction without a result."""

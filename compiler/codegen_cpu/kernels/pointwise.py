@@ -84,6 +84,7 @@ def _emit_computed_rows(frame: KernelFrame, domain: Domain, row_block: int) -> t
 
     def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
         common, index = frame.evaluator(), (*outer, Index(start))
+        _begin_row(common, domain, outer)
         common.bind_views(repeated, index)
         bound = {value: common.value(value, index) for value in wanted}
 
@@ -94,6 +95,15 @@ def _emit_computed_rows(frame: KernelFrame, domain: Domain, row_block: int) -> t
         write_row(frame, start, stop, vector)
 
     return write_parts(frame, domain.shape, row_block, write)
+
+
+def _begin_row(e: Evaluator, domain: Domain, outer: Sequence[Index]) -> None:
+    """Finds where a row begins, so that its vectors only add to that."""
+    for strides, first in (
+        (domain.output, domain.first),
+        *((view.strides, view.offset) for view in domain.leaves.values()),
+    ):
+        e.strided((*outer, Index()), strides, first)
 
 
 def _same_along_rows(block: Block, repeated: Collection[Value]) -> tuple[Value, ...]:
@@ -138,6 +148,7 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
 
     def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
         common = frame.evaluator()
+        common.strided((*outer, *merged, Index()), row_major(shape))
         _find_positions(common, frame.root, (*outer, *merged, Index(0, 1)))
 
         def vector(e: Evaluator, column: Index) -> None:
