@@ -16,6 +16,16 @@ def test_determinants(opset: int, shape: tuple[int, ...], way: str) -> None:
     assert_close(*run_operator("Det", {"x": x}, opset=opset, way=way), np.asarray(np.linalg.det(x)))
 
 
+@pytest.mark.parametrize("rows", [15, 16, 17, 33])
+def test_matrices_of_any_size_are_eliminated(rows: int) -> None:
+    """Triangles whose rows are exchanged: nothing is rounded."""
+    triangle = np.triu(np.ones((rows, rows), np.float32)) + np.eye(rows, dtype=np.float32)
+    orders = [np.roll(np.arange(rows), shift) for shift in (0, 1, 2)]
+    signs = [(-1) ** (shift * (rows - 1)) for shift in (0, 1, 2)]
+    (actual,) = run_operator("Det", {"x": np.stack([triangle[order] for order in orders])}, opset=22)
+    assert_same(actual, np.array([sign * 2.0**rows for sign in signs], np.float32))
+
+
 @pytest.mark.parametrize(
     ("matrix", "expected"),
     [([[0, 1], [1, 0]], -1), ([[0, 0], [0, 0]], 0), ([[1, 2], [2, 4]], 0), ([[0, 2, 0], [0, 0, 3], [4, 0, 0]], 24)],

@@ -1,7 +1,7 @@
 """Det: determinants, by Gaussian elimination with the largest pivot of each column."""
 
 from onnxc.compiler.frontend.operator import Node, operator
-from onnxc.compiler.frontend.operator_helpers.elimination import pivoted, square_matrices
+from onnxc.compiler.frontend.operator_helpers.elimination import Stack, square_matrices
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Block, Value
@@ -14,30 +14,30 @@ def det(node: Node, ir: Builder) -> Value:
 
     Source: https://onnx.ai/onnx/operators/onnx__Det.html
     """
-    x, matrices = node.input("X"), square_matrices(node, ir)
-    (batch, rows, _), dtype = matrices.shape, matrices.dtype
+    x, (stack, matrices) = node.input("X"), square_matrices(node, ir)
+    (rows, _, batch), dtype = stack.sizes(matrices), matrices.dtype
     types = (matrices.tensor, TensorType(dtype, (batch,)))
     _, determinants = ir.while_(
         limit=ir.size(rows),
         condition=ir.scalar(True, BOOL),
         carried=(matrices, ir.full((batch,), 1, dtype)),
         captures=(),
-        body=_elimination(ir, types),
+        body=_elimination(ir, stack, types),
         types=types,
         symbol=ir.symbols.fresh("columns"),
     )
     return ir.cast(ir.reshape(determinants, x.shape[:-2]), x.dtype)
 
 
-def _elimination(outer: Builder, types: tuple[TensorType, TensorType]) -> Block:
-    """(column: i64[], matrices: T[B, M, M], determinants: T[B]) -> the same, the column cleared below the diagonal."""
+def _elimination(outer: Builder, stack: Stack, types: tuple[TensorType, TensorType]) -> Block:
+    """(column: i64[], matrices, determinants: T[B]) -> the same, the column cleared below the diagonal."""
     ir = outer.nested()
     column = ir.parameter("column", TensorType(I64, ()))
     matrices, determinants = ir.parameter("matrices", types[0]), ir.parameter("determinants", types[1])
-    step = pivoted(matrices, column, ir)
-    below = ir.and_(ir.less(column, step.row), ir.unsqueeze(ir.not_equal(step.pivot, 0), [1]))
-    factor = ir.div(ir.gather(step.matrices, column, 2), ir.unsqueeze(step.pivot, [1]))
-    factor = ir.unsqueeze(ir.select(below, factor, 0), [2])
+    step = stack.pivoted(matrices, column, ir)
+    below = ir.and_(ir.less(column, step.row), stack.each_row(ir.not_equal(step.pivot, 0), ir))
+    factor = ir.div(stack.column(step.matrices, column, ir), stack.each_row(step.pivot, ir))
+    factor = stack.each_column(ir.select(below, factor, 0), ir)
     sign = ir.select(ir.equal(step.pivot_row, column), ir.scalar(1, step.pivot.dtype), -1)
     results = (
         ir.scalar(True, BOOL),

@@ -2,7 +2,7 @@
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_domains import MICROSOFT
-from onnxc.compiler.frontend.operator_helpers.elimination import pivoted, square_matrices
+from onnxc.compiler.frontend.operator_helpers.elimination import Stack, square_matrices
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Block, Value
@@ -12,30 +12,32 @@ from onnxc.compiler.ir.types import TensorType
 @operator("Inverse", since=(1,), domain=MICROSOFT)
 def inverse(node: Node, ir: Builder) -> Value:
     """X: T[*, M, M]  ->  T[*, M, M]; of a singular matrix, infinities and NaN"""
-    x, matrices = node.input("X"), square_matrices(node, ir)
-    (batch, rows, _), dtype = matrices.shape, matrices.dtype
-    identity = ir.cast(ir.equal(ir.iota((batch, rows, rows), 1, I64), ir.iota((batch, rows, rows), 2, I64)), dtype)
-    joined = TensorType(dtype, (batch, rows, rows * 2))
+    x, (stack, matrices) = node.input("X"), square_matrices(node, ir)
+    (rows, _, batch), dtype = stack.sizes(matrices), matrices.dtype
+    square, row, column = stack.shape(rows, rows, batch), stack.axis, stack.axis + 1
+    identity = ir.cast(ir.equal(ir.iota(square, row, I64), ir.iota(square, column, I64)), dtype)
+    joined = TensorType(dtype, stack.shape(rows, rows * 2, batch))
     (reduced,) = ir.while_(
         limit=ir.size(rows),
         condition=ir.scalar(True, BOOL),
-        carried=(ir.with_shape(ir.concatenate([matrices, identity], 2), (batch, rows, rows * 2)),),
+        carried=(ir.with_shape(ir.concatenate([matrices, identity], column), joined.known_shape),),
         captures=(),
-        body=_elimination(ir, joined),
+        body=_elimination(ir, stack, joined),
         types=(joined,),
         symbol=ir.symbols.fresh("columns"),
     )
-    return ir.cast(ir.reshape(ir.slice_axis(reduced, 2, rows, rows), x.shape), x.dtype)
+    inverses = stack.unstacked(ir.slice_axis(reduced, column, rows, rows), ir)
+    return ir.cast(ir.reshape(inverses, x.shape), x.dtype)
 
 
-def _elimination(outer: Builder, joined: TensorType) -> Block:
-    """(column: i64[], joined: T[B, M, 2 M]) -> the same, the column that of the identity."""
+def _elimination(outer: Builder, stack: Stack, joined: TensorType) -> Block:
+    """(column: i64[], joined: matrices of M rows and 2 M columns) -> the same, the column that of the identity."""
     ir = outer.nested()
     column = ir.parameter("column", TensorType(I64, ()))
     matrices = ir.parameter("joined", joined)
-    step = pivoted(matrices, column, ir)
-    scaled = ir.div(step.top, ir.unsqueeze(step.pivot, [1, 2]))
-    factor = ir.unsqueeze(ir.gather(step.matrices, column, 2), [2])
+    step = stack.pivoted(matrices, column, ir)
+    scaled = ir.div(step.top, stack.each_column(stack.each_row(step.pivot, ir), ir))
+    factor = stack.each_column(stack.column(step.matrices, column, ir), ir)
     cleared = ir.sub(step.matrices, ir.mul(factor, scaled))
-    at_column = ir.unsqueeze(ir.equal(step.row, column), [2])
+    at_column = stack.each_column(ir.equal(step.row, column), ir)
     return ir.block((column, matrices), (ir.scalar(True, BOOL), ir.select(at_column, scaled, cleared)))
