@@ -32,6 +32,7 @@ from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
 from onnxc.compiler.passes.lower.sign_bytes import sign_bytes
 from onnxc.compiler.passes.lower.split_slices import split_slices
+from onnxc.compiler.passes.lower.turn_before_repeating import turn_before_repeating
 from onnxc.compiler.passes.lower.widen_convolutions import widen_convolutions
 from onnxc.compiler.passes.lower.widen_products import widen_products_but
 from onnxc.compiler.passes.pipeline import Pass
@@ -144,7 +145,13 @@ GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
-CPU_OPERANDS: tuple[Pass, ...] = (write_planes, pad_few_channels, hold_block_weights, known_indices)
+CPU_OPERANDS: tuple[Pass, ...] = (
+    write_planes,
+    pad_few_channels,
+    hold_block_weights,
+    known_indices,
+    turn_before_repeating,
+)
 """Behind all that would put padding back into convolutions, or constants back into their smallest form."""
 
 _FINISH: tuple[Pass, ...] = (canonicalize, eliminate_common_subexpressions, eliminate_dead_code)

@@ -9,6 +9,7 @@ value, or all that an anchor with several results gives. Which op is what, its p
 from collections.abc import Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
+from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.op_facts import writes_as_it_reads
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -383,6 +384,9 @@ class _Fusion:
         """Whether an operand that could be computed where it is read is not in the order in which that is done."""
         takes_rows = op is group.anchor or ((picks_rows(op) or op.name == "pad") and operand == op.operands[0])
         if takes_rows and not self._steps_through(op, operand):
+            return True
+        if op.name == "broadcast" and made_by(operand, "transpose") is not None:
+            # A turn that is not the broadcast's own is to be done once.
             return True
         return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, operand, turned(op))
 

@@ -507,6 +507,15 @@ def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
         assert [group.anchor.name for group in groups] == anchors
 
 
+def test_what_a_broadcast_is_given_turned_is_written() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.add(ir.broadcast(ir.transpose(x, (1, 0)), (1, 2), (4, 3, 5)), 1.0)
+
+    main = make(["f32[5, 3]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    assert [group.anchor.name for group in groups] == ["transpose", "add"]
+
+
 def _reads_dense(anchor: Op, ordinal: int, view: View) -> bool:
     return is_dense(view)
 
