@@ -94,6 +94,23 @@ class TurnedTile:
 
         f.loop(index[-1], stop, lanes, columns, at_least_once=True)
 
+    def write_small(self, index: Sequence[Int], stop: Int, target: Callable[[Int], Reg], apart: Int, rows: Int) -> None:
+        """As `write_through`, of fewer `rows` than a vector has lanes, or fewer columns, or both."""
+        f, lanes = self.frame.f, self.frame.lanes
+        last_column, last_row, memory = f.sub(stop, 1), f.sub(rows, 1), memory_type(self.value.dtype)
+        exist = f.tail_mask(lanes, rows)
+
+        def columns(column: Int) -> None:
+            first = f.smin(column, f.smax(f.sub(stop, lanes), index[-1]))
+            addresses = [self._source(index, 0, f.smin(f.add(first, lane), last_column)) for lane in range(lanes)]
+            turned, mask, begin = self._turned(addresses, exist), f.tail_mask(lanes, f.sub(stop, first)), target(first)
+            # What is behind the last row goes where that does, before it.
+            for lane in reversed(range(lanes)):
+                address = f.gep(begin, f.mul(f.smin(lane, last_row), apart), memory)
+                masked_store(f, turned[lane], address, mask)
+
+        f.loop(index[-1], stop, lanes, columns, at_least_once=True)
+
     def _turned(self, addresses: Sequence[Reg], mask: Reg | None) -> list[Reg]:
         """The rows of as many columns as a vector has lanes, which begin at these addresses."""
         f, apart = self.frame.f, self.view.strides[self.crossed]
