@@ -41,14 +41,9 @@ class _Limit:
         shift = f.smax(f.sub(64 - RANGE_BITS, leading), 0)
         zeros = f.constant(vector_type("i32", self.lanes), 0)
         f.loop(0, RANGES * TABLES, self.lanes, lambda slot: f.store(zeros, f.gep(self.tables, slot, "i32")))
-        whole = f.and_(self.length, -TABLES)
-
-        def count(start: Int, tables: int) -> None:
-            for ahead in range(tables):
-                self._count(f.add(start, ahead), ahead, least, shift)
-
-        f.loop(0, whole, TABLES, lambda start: count(start, TABLES))
-        f.loop(whole, self.length, 1, lambda position: count(position, 1))
+        whole = f.and_(self.length, -self.lanes)
+        f.loop(0, whole, self.lanes, lambda start: self._count(start, self.lanes, least, shift))
+        f.loop(whole, self.length, 1, lambda start: self._count(start, 1, least, shift))
         last = self._range_of_last()
         end = f.sub(f.shl(f.add(last, 1), shift), 1)
         limit = register(f.convert("trunc", f.umin(end, width), element))
@@ -68,12 +63,18 @@ class _Limit:
         least, greatest = f.loop(0, self.length, lanes, vector, initial)
         return f.reduce_lanes("umin", least), f.reduce_lanes("umax", greatest)
 
-    def _count(self, position: Int, table: int, least: Reg, shift: Int) -> None:
-        f = self.f
-        key = self.order.key(f.load(self.order.element, f.gep(self.source, position, self.order.element)), f)
-        ordinal = f.lshr(register(f.convert("zext", f.sub(key, least), "i64")), shift)
-        slot = f.gep(self.tables, f.add(ordinal, table * RANGES), "i32")
-        f.store(f.add(f.load("i32", slot), 1), slot)
+    def _count(self, start: Int, lanes: int, least: Reg, shift: Int) -> None:
+        """Counts the ranges of so many neighbours, which are found together."""
+        f, element = self.f, self.order.element
+        keys = self.order.key(f.load(vector_type(element, lanes), f.gep(self.source, start, element)), f)
+        above = f.sub(keys, f.splat(least, lanes))
+        bits = f.splat(register(f.convert("trunc", shift, element)), lanes)
+        ordinals = as_reg(f.lshr(above, bits))
+        for lane in range(lanes):
+            ordinal = ordinals if lanes == 1 else f.extract(ordinals, lane)
+            ordinal = f.add(register(f.convert("zext", ordinal, "i64")), lane % TABLES * RANGES)
+            slot = f.gep(self.tables, ordinal, "i32")
+            f.store(f.add(f.load("i32", slot), 1), slot)
 
     def _range_of_last(self) -> Int:
         """The range in which the last of the best is."""
