@@ -19,7 +19,8 @@ from onnxc.runtime.records import record
 class LineWindows:
     """Rows of `length` elements, `element_stride` apart in memory, and the windows of `lanes` neighbouring results.
 
-    `outside` is what an index outside the row gives, a constant of the element type in memory.
+    `outside` is what an index outside the row gives, a constant of the element type in memory. Windows that `are_few`
+    meet no more elements than one vector has, from the first tap of the first lane on; other lanes give anything.
     """
 
     f: FunctionBuilder
@@ -31,6 +32,7 @@ class LineWindows:
     dilation: int
     lanes: int
     outside: Reg
+    are_few: bool = False
 
     @property
     def reach(self) -> int:
@@ -38,6 +40,16 @@ class LineWindows:
         if self._is_shuffled:
             return max(self._load_offsets) + self.lanes
         return (self.taps - 1) * self.dilation + (self.lanes - 1) * self.stride + 1
+
+    def can_be_few(self, count: Int) -> Reg | None:
+        """Whether one vector has all that so many windows meet; None where these are not read so.
+
+        Of windows next to each other the taps are loaded, not shuffled; of a count that is known no load is in vain.
+        """
+        f, window = self.f, (self.taps - 1) * self.dilation + 1
+        if isinstance(count, int) or not self._is_shuffled or self.stride == 1 or not 1 < window <= self.lanes:
+            return None
+        return f.icmp("sle", f.mul(f.sub(count, 1), self.stride), self.lanes - window)
 
     @property
     def _is_shuffled(self) -> bool:
@@ -48,6 +60,8 @@ class LineWindows:
         """Where the loads begin, counted from the first tap of the first lane."""
         if not self._is_shuffled:
             return tuple(tap * self.dilation for tap in range(self.taps))
+        if self.are_few:
+            return (0,)
         starts = dict.fromkeys(tap * self.dilation // self.stride * self.stride for tap in range(self.taps))
         return tuple(dict.fromkeys(start + part * self.lanes for start in starts for part in range(self.stride)))
 
@@ -92,6 +106,8 @@ class LineWindows:
     def _taken_apart(self, loaded: Mapping[int, Reg], offset: int) -> Reg:
         """The elements at `offset` + lane * stride of what was loaded."""
         lanes, stride = self.lanes, self.stride
+        if self.are_few:
+            return self.f.shuffle(loaded[0], None, [(offset + lane * stride) % lanes for lane in range(lanes)])
         start = offset // stride * stride
         parts = [loaded[start + part * lanes] for part in range(stride)]
         return pick_lanes(self.f, parts, [offset - start + lane * stride for lane in range(lanes)])

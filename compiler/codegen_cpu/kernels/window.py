@@ -183,14 +183,15 @@ class _Windows:
 
     def _columns(self, band: Band, columns: Int) -> None:
         """All windows of a band: several vectors together where each lane has a window of its own elements."""
-        f, lanes, axis, first = self.frame.f, self.frame.lanes, self.axes[-1], as_reg(0)
+        f, lanes, axis = self.frame.f, self.frame.lanes, self.axes[-1]
+        first: Int = 0
         if self.op.name == "reduce_window" and (axis.taps, axis.step, axis.element_stride) == (1, 1, 1):
             for share in TOGETHER:
                 windows = self.line_windows(1, 1, lanes * (f.vector_registers // share))
                 first = self._wide_columns(band, windows, first, columns)
         f.loop(first, columns, lanes, lambda column: self._column(band, column))
 
-    def _wide_columns(self, band: Band, windows: LineWindows, first: Reg, columns: Int) -> Reg:
+    def _wide_columns(self, band: Band, windows: LineWindows, first: Int, columns: Int) -> Int:
         """Columns from `first` on, without masks, as many at once as the windows have lanes; the first that is left."""
         f = self.frame.f
         stop = f.add(first, f.mul(f.udiv(f.sub(columns, first), windows.lanes), windows.lanes))
@@ -199,7 +200,7 @@ class _Windows:
             self._rows(band, column, None, _Column(windows, column, is_inside=True, masks=None))
 
         f.loop(first, stop, windows.lanes, rows)
-        return as_reg(stop)
+        return stop
 
     @property
     def _stands_alone(self) -> bool:
@@ -235,9 +236,16 @@ class _Windows:
         def inside() -> None:
             self._rows(band, column, None, _Column(windows, first, is_inside=True, masks=None))
 
-        def across() -> None:
+        def read_by(windows: LineWindows) -> None:
             masks = windows.load_masks(first) if group == axis.taps else None
             self._rows(band, column, f.tail_mask(lanes, left), _Column(windows, first, is_inside=False, masks=masks))
+
+        def across() -> None:
+            are_few = windows.can_be_few(left) if group == axis.taps else None
+            if are_few is None:
+                read_by(windows)
+            else:
+                f.if_(are_few, lambda: read_by(replace(windows, are_few=True)), lambda: read_by(windows))
 
         f.if_(f.conjunction(conditions), inside, across)
 
