@@ -141,8 +141,16 @@ def test_axes_of_a_transpose_cannot_be_merged() -> None:
     assert _view_of(lambda ir, x: ir.reshape(ir.transpose(x, (1, 0, 2, 3)), (4 * N, 3, M))) is None
 
 
-def test_a_repetition_that_is_not_decided_is_no_view() -> None:
-    assert _view_of(lambda ir, x: ir.broadcast(x, (0, 1), (Size.symbol("B"), 3)), "f32[A, 3]") is None
+def test_a_repetition_that_is_not_decided_has_a_stride_that_is_0_for_one() -> None:
+    view = _view_of(lambda ir, x: ir.broadcast(x, (0, 1), (Size.symbol("B"), 3)), "f32[A, 3]")
+    assert view is not None
+    rows = view.strides[0]
+    assert view.strides == (rows, 1)
+    assert [evaluate(rows, {"A": size}) for size in (1, 2, 7)] == [0, 3, 3]
+
+
+def test_a_repetition_along_the_last_axis_that_is_not_decided_is_no_view() -> None:
+    assert _view_of(lambda ir, x: ir.broadcast(x, (0, 1), (3, Size.symbol("B"))), "f32[3, A]") is None
 
 
 def test_padding_is_no_view() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.runtime.records import record
@@ -88,8 +89,12 @@ def _broadcast(view: View, op: Op) -> View | None:
     for axis, size, stride in zip(op.ints("axes"), view.shape, view.strides, strict=True):
         if size == shape[axis]:
             strides[axis] = stride
-        elif size != 1:
+        elif axis == len(shape) - 1 and size != 1:
+            # Lanes go along the last axis, and are loaded together or repeated: one of the two is to be known.
             return None
+        elif size != 1:
+            # As long as the result, or 1.
+            strides[axis] = stride * minimum(size - 1, 1)
     return View(view.base, shape, view.offset, tuple(strides))
 
 

@@ -208,3 +208,20 @@ def test_known_sizes_leave_out_numbers_of_rows(rows: str, wanted: list[str]) -> 
     functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
     names = [function.name for together in functions for function in together]
     assert [name.rpartition("_")[2] for name in names if name.startswith("multiply_f32")] == wanted
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_batches_of_one_are_repeated_where_they_lie(target: Target) -> None:
+    """Of two unknown numbers of matrices either may be 1: both operands are views, and none is copied."""
+    A, B = Size.symbol("A"), Size.symbol("B")
+
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        (batch,) = ir.broadcast_shape((A,), (B,))
+        return ir.dot(
+            ir.broadcast(x, (0, 1, 2), (batch, 5, 7)), ir.broadcast(y, (0, 1, 2), (batch, 7, 9)), "bmk,bkn->bmn"
+        )
+
+    native = Native(make(["f32[A, 5, 7]", "f32[B, 7, 9]"], build), target)
+    assert native.kernels() == ["contraction"]
+    for first, second in ((1, 1), (1, 4), (4, 1), (3, 3), (0, 1), (1, 0)):
+        native.check(sample(F32, first, 5, 7), sample(F32, second, 7, 9), bound=1e-5)
