@@ -327,10 +327,15 @@ class _Square:
         self.tiles[0].write_through(index, self.stop, lambda column: self._target([*index[:-1], column]), apart)
 
     def _can_be_small(self) -> bool:
-        """Whether masks are cheap, so that fewer rows or columns than a vector has lanes may go through registers."""
-        sizes = (self.domain.shape[self.crossed], self.domain.shape[-1])
-        is_square = self.tiles[0].rows == self.frame.lanes
-        return is_square and "avx512bw" in self.frame.f.features and not all(isinstance(size, int) for size in sizes)
+        """Whether fewer rows or columns than a vector has lanes may go through registers.
+
+        Masks are to be cheap, and rows to lie side by side: of others each begins a line of the cache, which the next
+        rows would push out before it is whole.
+        """
+        rows, columns = self.domain.shape[self.crossed], self.domain.shape[-1]
+        is_square, is_known = self.tiles[0].rows == self.frame.lanes, isinstance(rows, int) and isinstance(columns, int)
+        is_dense = self.domain.output[self.crossed] == columns
+        return is_square and is_dense and not is_known and "avx512bw" in self.frame.f.features
 
     def _small(self, outside: Mapping[int, Int], start: Int, otherwise: Callable[[], None]) -> None:
         """Fewer rows or columns than a vector has lanes.
