@@ -37,7 +37,7 @@ class BoundProblem:
 
 
 def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
-    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, s1, ..., in order of appearance.
+    """The kernel of `group`: inputs become a0, a1, ..., and symbols s0, ?s1, ..., in order of appearance.
 
     read: the constants of one element that are read from the weights all the same.
     """
@@ -162,7 +162,7 @@ def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, s
         for result in op.results:
             for dim in result.shape:
                 order.update(dict.fromkeys(_ordered_symbols(dim)))
-    return {name: f"s{index}" for index, name in enumerate(order)}
+    return {name: f"?s{index}" if name.startswith("?") else f"s{index}" for index, name in enumerate(order)}
 
 
 def _ordered_symbols(dim: Dim) -> list[str]:

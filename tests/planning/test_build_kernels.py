@@ -7,6 +7,7 @@ import pytest
 
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
@@ -27,6 +28,13 @@ def kernels(types: list[str], build: Callable[..., Value | list[Value]]) -> list
 
 def launches(made: KernelPlan) -> list[int]:
     return [launch.general.kernel for step in made.body.steps if isinstance(step, Segment) for launch in step.launches]
+
+
+def test_a_size_that_data_decides_may_be_below_0_in_a_kernel_too() -> None:
+    """Else what is 0 for such a size would be taken for the size itself."""
+    limit = maximum(Size.symbol("?limit"), 0)
+    (made,) = kernels(["f32[N, 1]"], lambda ir, x: ir.exp(ir.broadcast(x, (0, 1), (N, limit))))
+    assert made.problem.block.results[0].shape == (Size.symbol("s0"), maximum(Size.symbol("?s1"), 0))
 
 
 def test_layers_share_a_kernel() -> None:

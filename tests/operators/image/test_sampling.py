@@ -260,6 +260,13 @@ def test_equal_scores_keep_their_order_and_no_limit_is_no_box(way: str) -> None:
     assert_same(got, np.zeros((0, 3), np.int64))
 
 
+@pytest.mark.parametrize("most", [-1, -(2**31), -(2**62), -(2**63)])
+def test_a_limit_below_0_is_no_box(most: int) -> None:
+    inputs = {"boxes": random(1, 3, 4, low=0, high=1), "scores": np.ones((1, 1, 3), np.float32), "most": i64(most)}
+    (got,) = run_operator("NonMaxSuppression", inputs, opset=11, way="symbolic", parameters=["most"])
+    assert_same(got, np.zeros((0, 3), np.int64))
+
+
 def test_there_may_be_no_boxes() -> None:
     inputs = {"boxes": np.zeros((1, 0, 4), np.float32), "scores": np.zeros((1, 2, 0), np.float32), "most": i64(9)}
     (got,) = run_operator("NonMaxSuppression", inputs, opset=11, way="symbolic", parameters=["most"])
