@@ -119,11 +119,13 @@ def test_the_division_is_as_precise_as_told() -> None:
     [(np.ones(3), {}, "quantization-axis"), (np.ones((2, 1)), {}, "quantization-granularity"),
      (np.ones(2), {"block_size": 2}, "quantization-granularity"),
      (np.ones((2, 2)), {"block_size": 2}, "quantization-blocks"),
+     (np.ones(1), {"precision": TensorProto.STRING}, "division-type"),
+     (np.ones(1), {"precision": TensorProto.INT32}, "division-type"),
      (np.ones(2), {"axis": 2}, "axis-out-of-range"), (np.ones(2), {"block_size": -1}, "attribute-range")],
 )  # fmt: skip
 def test_scales_that_do_not_fit(scale: np.ndarray, attributes: dict[str, int], code: str) -> None:
     with pytest.raises(ModelError, match=code):
-        run_operator("QuantizeLinear", {"x": np.ones((2, 5), np.float32), "scale": f32(scale)}, opset=21, **attributes)
+        run_operator("QuantizeLinear", {"x": np.ones((2, 5), np.float32), "scale": f32(scale)}, opset=23, **attributes)
 
 
 def test_a_scalar_has_one_scale() -> None:

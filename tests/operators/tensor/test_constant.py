@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
 
@@ -125,6 +125,12 @@ def test_a_delta_of_0_is_an_input_error() -> None:
     inputs = {name: np.array(value, np.float32) for name, value in (("start", 0), ("limit", 1), ("delta", 0))}
     with pytest.raises(InputError):
         run_operator("Range", inputs, opset=11, way="data", parameters=list(inputs))
+
+
+def test_a_range_is_counted_in_floats_only() -> None:
+    inputs = {"start": np.float16(0), "limit": np.float16(3), "delta": np.float16(1)}
+    with pytest.raises(ModelError, match="stash-type"):
+        run_operator("Range", inputs, opset=27, stash_type=TensorProto.INT32)
 
 
 def test_a_short_range_of_integers_is_known_in_sizes() -> None:

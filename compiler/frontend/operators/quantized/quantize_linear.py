@@ -76,6 +76,9 @@ def _quantized_type(zero_point: Value | None, node: Node) -> DType:
 def _division_type(x: DType, scale: DType, node: Node) -> DType:
     precision = _element_type("precision", node)
     if precision is not None:
+        if not precision.is_float:
+            message = f"precision is {precision}, not a float"
+            node.fail("division-type", message, rule="ONNX QuantizeLinear, attribute precision")
         return precision
     if scale == F8E8M0:
         return x if x.is_float else F32

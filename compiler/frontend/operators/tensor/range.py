@@ -35,7 +35,10 @@ def range_(node: Node, ir: Builder) -> Value:
 
 
 def _stash_type(node: Node) -> DType:
-    return node.dtype("stash_type") if node.has("stash_type") else F32
+    dtype = node.dtype("stash_type") if node.has("stash_type") else F32
+    if not dtype.is_float:
+        node.fail("stash-type", f"stash_type is {dtype}, not a float", rule="ONNX Range, attribute stash_type")
+    return dtype
 
 
 def _known_count(
