@@ -18,8 +18,8 @@ from onnxc.runtime.signature import default_shape
 from onnxc.runtime.stats import Stats
 from onnxc.runtime.steps import (
     ExecutionContext,
+    ObserveHost,
     PreparedBody,
-    RunStep,
     guard_check,
     native_step,
     prepare_body,
@@ -69,10 +69,10 @@ class Engine(Protocol):
 class ProgramEngine:
     """Runs a program. `image` and `pool` may only be None where the program has no launch.
 
-    A class of those that are watched says in `observed` what becomes of each step.
+    A class of those that are watched says in `observed` what becomes of the functions of steps on the host.
     """
 
-    observed: Callable[[Step, RunStep[Workspace]], RunStep[Workspace]] | None = None
+    observed: ObserveHost | None = None
 
     def __init__(
         self,
@@ -95,7 +95,9 @@ class ProgramEngine:
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
         constants = {constant.slot: constant_view(weights, constant) for constant in body.constants}
-        self.fast = write_fast_call(body, program.inputs, launches, constants, self.workspaces, frame_words)
+        self.fast = write_fast_call(
+            body, program.inputs, launches, constants, self.workspaces, frame_words, self.observed
+        )
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None

@@ -30,7 +30,7 @@ from onnxc.runtime.program import (
     attribute_sizes,
 )
 from onnxc.runtime.records import record
-from onnxc.runtime.steps import UNFIT, host_error, prepared_host, ready_array, unfit_step
+from onnxc.runtime.steps import UNFIT, ObserveHost, host_error, prepared_host, ready_array, unfit_step
 from onnxc.runtime.values import own_values
 
 if TYPE_CHECKING:
@@ -130,11 +130,12 @@ def write_fast_call(
     constants: Mapping[int, np.ndarray],
     workspaces: WorkspacePool[Workspace],
     status: int,
+    observed: ObserveHost | None = None,
 ) -> FastCall | None:
     """The call of a program of this body; None where it has other steps, sizes from data, or other inputs than tensors.
 
     constants: the value of each slot that holds one from the start. status: the word of a workspace where the status
-    block begins.
+    block begins. observed: what functions of the host become where somebody watches them.
     """
     steps = [step for step in body.steps if not isinstance(step, Release)]
     if not _is_straight(body, steps) or any(parameter.dtype not in DTYPES for parameter in parameters):
@@ -157,7 +158,7 @@ def write_fast_call(
         elif isinstance(step, Host):
             texts.append(_HOST_TEMPLATE.format(k=k, outputs=_listed(step.outputs), inputs=_listed(step.inputs)))
             names[f"step{k}"] = step
-            resolvers.append(prepared_host(step, constants))
+            resolvers.append(prepared_host(step, constants, observed))
     results, owning = _results(body, steps)
     source = _TEMPLATE.format(
         **_arguments(body.parameters, parameters),

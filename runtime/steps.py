@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = [
     "UNFIT",
     "ExecutionContext",
+    "HostCall",
+    "ObserveHost",
     "PreparedBody",
     "RunStep",
     "Slots",
@@ -72,6 +74,7 @@ W = TypeVar("W")
 Slots = list["SlotValue"]
 Symbols = list[int]
 HostCall = Callable[..., Sequence["SlotValue"]]
+ObserveHost = Callable[[Host, HostCall], HostCall]
 RunStep = Callable[[Slots, Symbols, W], None]
 
 _SYMBOL = re.compile(r"s\[(\d+)\]")
@@ -94,7 +97,7 @@ _GUARDS: Mapping[str, Callable[[int, int], bool]] = {
 class ExecutionContext(Generic[W]):
     """What the bodies of a program share: its symbols, its constants, how launches run and tensors are stacked.
 
-    observed: what a step becomes where somebody watches it; else steps are as they are. exchange: how a collective runs
+    observed: what the function of a step on the host becomes where somebody watches it. exchange: how a collective runs
     where the host has no part in it, None for what is no collective. What a collective gives is `Arriving`.
     """
 
@@ -102,7 +105,7 @@ class ExecutionContext(Generic[W]):
     constant: Callable[[Constant], "SlotValue"]
     prepare_launch: Callable[[Launch], RunStep[W]]
     stack: Callable[[Sequence["SlotValue"], W], "SlotValue"]
-    observed: Callable[[Step, RunStep[W]], RunStep[W]] | None = None
+    observed: ObserveHost | None = None
     exchange: Callable[[Host], RunStep[W] | None] | None = None
 
 
@@ -125,8 +128,7 @@ def prepare_body(body: Body, context: ExecutionContext[W], known: frozenset[int]
     known |= _symbols_of(body.bindings)
     steps = []
     for step in body.steps:
-        run = _prepare_step(step, context, known)
-        steps.append(run if context.observed is None else context.observed(step, run))
+        steps.append(_prepare_step(step, context, known))
         known |= _bound_by(step)
     bind = _prepare_parameters(body.parameters, body.bindings, body.checks)
     return PreparedBody(template, body.parameters, body.results, bind, tuple(steps))
@@ -177,7 +179,7 @@ def _prepare_step(step: Step, context: ExecutionContext[W], known: frozenset[int
             return context.prepare_launch(step)
         case Host():
             exchange = _host_exchange(step, known) if context.exchange is None else context.exchange(step)
-            return _prepare_host(step, known) if exchange is None else exchange
+            return _prepare_host(step, context.observed, known) if exchange is None else exchange
         case BindSizes():
             return _prepare_bind_sizes(step, context.symbols)
         case Guard():
@@ -207,8 +209,8 @@ def native_step(step: Launch, launch: NativeLaunch) -> RunStep[Workspace]:
     return run
 
 
-def _prepare_host(step: Host, known: frozenset[int]) -> RunStep[W]:
-    call_at, bindings = prepared_host(step, None), _new_bindings(step.bindings, known)
+def _prepare_host(step: Host, observed: ObserveHost | None, known: frozenset[int]) -> RunStep[W]:
+    call_at, bindings = prepared_host(step, None, observed), _new_bindings(step.bindings, known)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
         with _errors_of(step):
@@ -244,12 +246,14 @@ def _errors_of(step: Host) -> Iterator[None]:
         raise host_error(step, problem) from None
 
 
-def prepared_host(step: Host, constants: Mapping[int, np.ndarray] | None) -> Callable[[Sequence[int]], "HostCall"]:
+def prepared_host(
+    step: Host, constants: Mapping[int, np.ndarray] | None, observed: ObserveHost | None = None
+) -> Callable[[Sequence[int]], "HostCall"]:
     """A function from the values of the symbols to the step as a function of its inputs, in order.
 
     constants: the values of the slots that hold one from the start; None where a call serves once, or inputs may be on
-    a device, and nothing is done beforehand. The function raises DeviceError where what the sizes ask for is more than
-    memory could hold.
+    a device, and nothing is done beforehand. observed: what the step's function becomes where somebody watches it. The
+    function of symbols raises DeviceError where what the sizes ask for is more than memory could hold.
     """
     _expect_imported(step)
     function, attributes, prepare = _host_function(step.function), compile_attributes(step.attributes), None
@@ -262,7 +266,8 @@ def prepared_host(step: Host, constants: Mapping[int, np.ndarray] | None) -> Cal
         given = attributes(symbols)
         _expect_room(given)
         prepared: HostCall | None = None if prepare is None else prepare(fixed, given)
-        return (lambda *values: function(values, given.copy())) if prepared is None else prepared
+        call = (lambda *values: function(values, given.copy())) if prepared is None else prepared
+        return call if observed is None else observed(step, call)
 
     return at
 

@@ -93,7 +93,7 @@ def profile_command(
 
 
 def profile_parts(profile: Profile, top: int | None = None) -> Iterator[RenderableType]:
-    """What a call took, its kernels from the longest on, steps on the host, and sums by operator."""
+    """What a call took, its kernels from the longest on, steps on the host, what is outside of both, and sums."""
     yield facts_table(_facts(profile))
     yield ""
     kernels = table("us", "share", "kernel", "algorithm", "GFLOP/s", "GB/s", "of roofline", "bound", "nodes")
@@ -108,6 +108,11 @@ def profile_parts(profile: Profile, top: int | None = None) -> Iterator[Renderab
             host.add_row(f"{step.seconds * MICRO:.1f}", f"{step.share:.1%}", step.function, step.node)
         yield host
     yield ""
+    between = table("us", "share", "outside of kernels", "times")
+    for part in profile.between:
+        between.add_row(f"{part.seconds * MICRO:.2f}", f"{part.share:.1%}", part.name, f"{part.executions:g}")
+    yield between
+    yield ""
     operators = table("us", "share", "operator")
     for total in profile.by_operator():
         operators.add_row(f"{total.seconds * MICRO:.1f}", f"{total.share:.1%}", total.name)
@@ -118,7 +123,7 @@ def _facts(profile: Profile) -> dict[str, str]:
     parts = {
         "in kernels": profile.kernel_seconds,
         "on the host": profile.host_seconds,
-        "between": profile.between_seconds,
+        "outside of both": profile.between_seconds,
     }
     sizes = ", ".join(f"{name} = {size}" for name, size in profile.sizes.items())
     limits = profile.limits
@@ -128,7 +133,8 @@ def _facts(profile: Profile) -> dict[str, str]:
         "model": profile.model + (f" at {sizes}" if sizes else ""),
         "a call": f"{profile.call_seconds * 1e3:.4g} ms with {profile.threads} threads, the median of {profile.calls}",
         "recorded": f"{profile.recorded_seconds * 1e3:.4g} ms: "
-        + ", ".join(f"{seconds * MICRO:.1f} us {name}" for name, seconds in parts.items()),
+        + ", ".join(f"{seconds * MICRO:.1f} us {name}" for name, seconds in parts.items())
+        + f"; together {profile.accounted_share:.1%} of a call",
         "machine": f"{peak}{limits.bandwidths[0].bytes_per_second / 1e9:.1f} GB/s from caches, "
         f"{slowest.bytes_per_second / 1e9:.1f} GB/s from memory",
     }

@@ -11,7 +11,7 @@ from onnxc.runtime.profiling.trace import Event, chrome_trace
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
-__all__ = ["HostTime", "KernelTime", "Profile", "Total"]
+__all__ = ["BetweenTime", "HostTime", "KernelTime", "Profile", "Total"]
 
 
 @record
@@ -55,6 +55,21 @@ class HostTime:
 
 
 @record
+class BetweenTime:
+    """What a call does outside of kernels and of steps on the host, by where that is; seconds are those of one call.
+
+    name: "entering the call" ends where the first kernel begins: inputs are checked, outputs made, sizes computed.
+    "between kernels": the next one is chosen and given its arguments. "to and from the host": from a kernel to a step
+    on the host, from one to the next, and back. "leaving the call" begins where the last of them ends.
+    """
+
+    name: str
+    executions: float
+    seconds: float
+    share: float
+
+
+@record
 class Total:
     """The seconds of a call that go to a node or to the nodes of an operator, and their share of it."""
 
@@ -68,8 +83,8 @@ class Profile:
     """Seconds of one call.
 
     call_seconds: the median of ordinary calls. recorded_seconds: the mean of those recorded ones that were of middle
-    length, as are all others. kernel_seconds, host_seconds: what of these was spent in launches and in steps on the
-    host; the rest, between_seconds, is launching and Python.
+    length, as are all others. kernel_seconds, host_seconds, between_seconds: what of these was spent in launches, in
+    steps on the host, and outside of both.
     lost_records: of launches that the log had no room for, of all calls together; 0 unless loops are very long.
     """
 
@@ -85,8 +100,15 @@ class Profile:
     limits: Limits
     kernels: tuple[KernelTime, ...]
     host: tuple[HostTime, ...]
+    between: tuple[BetweenTime, ...]
     events: tuple[Event, ...]
     lost_records: int = 0
+
+    @property
+    def accounted_share(self) -> float:
+        """What kernels, steps on the host and what is outside of them add up to, as a share of an ordinary call."""
+        whole = self.kernel_seconds + self.host_seconds + self.between_seconds
+        return whole / self.call_seconds if self.call_seconds else 0.0
 
     def by_node(self) -> tuple[Total, ...]:
         """Seconds by node, most first; a kernel's go to the node that it was built around."""
@@ -104,6 +126,7 @@ class Profile:
             "limits": self.limits.to_json(),
             "kernels": [asdict(kernel) for kernel in self.kernels],
             "host": [asdict(step) for step in self.host],
+            "between": [asdict(part) for part in self.between],
             "nodes": [asdict(total) for total in self.by_node()],
             "operators": [asdict(total) for total in self.by_operator()],
             "events": [asdict(event) for event in self.events],
@@ -144,7 +167,7 @@ class Profile:
 
 _PLAIN = (
     "model", "threads", "calls", "sizes", "call_seconds", "recorded_seconds", "kernel_seconds", "host_seconds",
-    "between_seconds", "lost_records",
+    "between_seconds", "accounted_share", "lost_records",
 )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """From recorded calls to a profile: times are summed for each launch of a call, and means taken over calls.
 
+What lies before, between and behind launches is measured as they are, from the end of one to the beginning of the next.
+
 The means are those of the calls of middle length, half of all: what disturbed the others does not count, and unlike
 medians they add up.
 """
@@ -8,13 +10,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxc.runtime.engine import Engine, ProgramEngine
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.native.launch_log import RECORD_ENDED, RECORD_LOOP, RECORD_STARTED, RECORD_THREAD
+from onnxc.runtime.profiling.between import between_times
 from onnxc.runtime.profiling.limits import Limits, measured_limits
 from onnxc.runtime.profiling.profile import HostTime, KernelTime, Profile
 from onnxc.runtime.profiling.recorded_calls import RecordedCall, RecordingEngine
@@ -22,10 +24,7 @@ from onnxc.runtime.profiling.trace import Event
 from onnxc.runtime.program import JsonValue, Program, compile_sizes
 from onnxc.runtime.records import record
 
-if TYPE_CHECKING:
-    from onnxc.runtime.host.values import HostValue
-
-__all__ = ["MOST_EVENTS", "profile_engine", "profiled_engine"]
+__all__ = ["MOST_EVENTS", "profile_calls", "recording_engine"]
 
 MOST_EVENTS = 20_000
 """Events of the timeline: a page of so many opens within a second, and no plan that is no loop has more launches."""
@@ -47,43 +46,42 @@ class _Variant:
         return f"{self.step.get('kernel')} {self.entry.get('kind')}" + (f" {nodes[0]}" if nodes else "")
 
 
-def profile_engine(
-    engine: ProgramEngine,
+def profile_calls(
+    engine: RecordingEngine,
     report: JsonValue,
-    values: Sequence["HostValue"],
     sizes: tuple[int, ...],
-    call: Callable[[], object],
+    ordinary: Callable[[], object],
+    recorded: Callable[[], object],
     calls: int,
     warmup: int,
 ) -> Profile:
-    """The profile of a program on inputs that native code can read; `call` is an ordinary call on the same ones.
+    """The profile of a call that is given twice: as it is, and on the engine that records; `sizes` are what it binds.
 
-    Ordinary calls and recorded ones take turns, so that a machine that slows down does so for both.
+    The two take turns, so that a machine that slows down does so for both.
 
     Raises InputError for numbers of calls that are none, else what a call raises.
     """
     _expect_count("calls", calls, 1)
     _expect_count("warmup", warmup, 0)
-    recording = RecordingEngine(engine)
     limits = measured_limits(report, engine.pool.threads if engine.pool is not None else 1)
     for _ in range(warmup):
-        call()
-        recording.record(values, sizes)
-    plain: list[float] = []
-    recorded: list[RecordedCall] = []
+        ordinary()
+        engine.record(recorded, sizes)
+    seconds: list[float] = []
+    records: list[RecordedCall] = []
     for _ in range(calls):
         started = time.perf_counter_ns()
-        call()
-        plain.append((time.perf_counter_ns() - started) * 1e-9)
-        recorded.append(recording.record(values, sizes))
-    return _summary(engine.program, _variants(report), plain, recorded, limits)
+        ordinary()
+        seconds.append((time.perf_counter_ns() - started) * 1e-9)
+        records.append(engine.record(recorded, sizes))
+    return _summary(engine.program, _variants(report), seconds, records, limits)
 
 
-def profiled_engine(engine: Engine) -> ProgramEngine:
-    """The engine, if its launches can be recorded. Raises UnsupportedError for all but native code of the CPU."""
+def recording_engine(engine: Engine) -> RecordingEngine:
+    """The same program with launches that are recorded. Raises UnsupportedError for all but native code of the CPU."""
     if not isinstance(engine, ProgramEngine):
         raise UnsupportedError("only programs for the CPU can be profiled", code="no-profile")
-    return engine
+    return RecordingEngine(engine)
 
 
 def _expect_count(name: str, count: object, least: int) -> None:
@@ -115,7 +113,8 @@ def _summary(
     symbols = typical.symbols
     kernels = _kernel_times(variants, middle, total, symbols, limits)
     host = _host_times(middle, total)
-    in_kernels, on_host = sum(each.seconds for each in kernels), sum(each.seconds for each in host)
+    between = between_times(middle, total)
+    in_kernels, on_host, outside = (sum(each.seconds for each in part) for part in (kernels, host, between))
     return Profile(
         program.name or "model",
         limits.threads,
@@ -125,10 +124,11 @@ def _summary(
         total,
         in_kernels,
         on_host,
-        max(total - in_kernels - on_host, 0.0),
+        outside,
         limits,
         kernels,
         host,
+        between,
         tuple(_events(typical, variants))[:MOST_EVENTS],
         sum(call.lost for call in recorded),
     )

@@ -1,7 +1,7 @@
 """Calls of a program whose launches and host steps leave their times; the kernels are those of every call."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +10,15 @@ from onnxc.runtime.cpu import Image
 from onnxc.runtime.engine import ProgramEngine
 from onnxc.runtime.native.launch_log import RECORD_ENDED, RECORD_STARTED, LaunchLog
 from onnxc.runtime.native.workspaces import Workspace
-from onnxc.runtime.program import Host, Step
+from onnxc.runtime.program import Host
 from onnxc.runtime.records import record
-from onnxc.runtime.steps import RunStep, Slots, Symbols, run_body
+from onnxc.runtime.steps import HostCall, run_body
 from onnxc.runtime.thread_pool import recording_handle
+from onnxc.runtime.values import own_values
 
 if TYPE_CHECKING:
     from onnxc.runtime.host.values import HostValue
+    from onnxc.runtime.values import SlotValue
 
 __all__ = ["HostRecord", "RecordedCall", "RecordingEngine"]
 
@@ -49,40 +51,54 @@ class RecordedCall:
 
 
 class RecordingEngine(ProgramEngine):
-    """Another engine's program with launches that are recorded; for one thread that calls it."""
+    """Another engine's program with launches that are recorded; for one thread that calls it.
+
+    An executable of it goes the way of any other through Python, so that what is outside of kernels takes what it takes
+    in ordinary calls.
+    """
 
     def __init__(self, like: ProgramEngine) -> None:
         self._log = LaunchLog()
         self._host: list[HostRecord] = []
+        self._symbols: tuple[int, ...] = ()
         self.observed = self._observe
         handle = None if like.pool is None else recording_handle(like.pool, self._log.address)
         super().__init__(like.program, like.image, handle, like.weights, like.locations)
         self._clock = None if like.image is None else _Clock(like.image)
 
-    def record(self, values: Sequence["HostValue"], sizes: Sequence[int]) -> RecordedCall:
-        """One call. Raises what any call does."""
-        for check in self.guards:
-            check(sizes)
-        workspace, symbols = self.workspaces.take(), list(sizes)
+    def record(self, call: Callable[[], object], sizes: tuple[int, ...]) -> RecordedCall:
+        """What the call of an executable of this engine left; `sizes` are what its inputs bind. Raises what it does."""
         self._log.take()
         self._host.clear()
+        self._symbols = sizes
         started = time.perf_counter_ns()
-        run_body(self.body, values, symbols, workspace)
+        call()
         ended = time.perf_counter_ns()
-        self.workspaces.free.append(workspace)
         records = self._log.take()
         rows = records.rows if self._clock is None else self._clock.in_nanoseconds(records.rows)
-        return RecordedCall(started, ended, rows, records.lost, tuple(self._host), tuple(symbols))
+        return RecordedCall(started, ended, rows, records.lost, tuple(self._host), self._symbols)
 
-    def _observe(self, step: Step, run: RunStep[Workspace]) -> RunStep[Workspace]:
-        """The step; where it is one of the host, its time is kept."""
-        if not isinstance(step, Host):
-            return run
+    def _results(
+        self,
+        values: Sequence["SlotValue"],
+        sizes: tuple[int, ...],
+        given: Sequence[np.ndarray] | None,
+        workspace: Workspace,
+    ) -> Sequence["HostValue"]:
+        """Those of the steps, which may bind more symbols."""
+        symbols = list(sizes)
+        results = own_values(run_body(self.body, values, symbols, workspace), values)
+        self._symbols = tuple(symbols)
+        return results
 
-        def timed(slots: Slots, symbols: Symbols, workspace: Workspace) -> None:
+    def _observe(self, step: Host, call: HostCall) -> HostCall:
+        """The function of a step on the host, whose time is kept."""
+
+        def timed(*values: "SlotValue") -> Sequence["SlotValue"]:
             started = time.perf_counter_ns()
-            run(slots, symbols, workspace)
+            results = call(*values)
             self._host.append(HostRecord(step, started, time.perf_counter_ns()))
+            return results
 
         return timed
 

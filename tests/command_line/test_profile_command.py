@@ -28,6 +28,8 @@ def test_a_table_of_kernels_and_operators(artifact: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     for text in ("digits at batch = 4", "of roofline", "convolution", "ai.onnx.Conv-11", "us in kernels", "GB/s"):
         assert text in result.stdout
+    for text in ("entering the call", "between kernels", "% of a call"):
+        assert text in result.stdout
     assert len(command("profile", artifact, "--calls", "1", "--top", "1").stdout) < len(result.stdout)
 
 

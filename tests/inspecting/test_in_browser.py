@@ -206,7 +206,7 @@ def profile(page: Page, tmp_path: Path) -> Page:
 
 def test_the_page_of_a_profile_has_its_rows_and_plots(profile: Page) -> None:
     rows = "id => document.querySelectorAll(`#${id} tbody tr`).length"
-    assert profile.evaluate(f"['kernels', 'operators', 'nodes'].map({rows})") == [1, 2, 2]
+    assert profile.evaluate(f"['kernels', 'between', 'operators', 'nodes'].map({rows})") == [1, 2, 2, 2]
     assert profile.evaluate("document.querySelectorAll('#timeline rect').length") == 3
     assert profile.evaluate("document.querySelectorAll('#roofline circle').length") == 1
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 from onnxc.runtime.profiling.limits import Bandwidth, Limits
-from onnxc.runtime.profiling.profile import HostTime, KernelTime, Profile
+from onnxc.runtime.profiling.profile import BetweenTime, HostTime, KernelTime, Profile
 from onnxc.runtime.profiling.trace import Event
 
 KERNEL = KernelTime(
@@ -19,6 +19,7 @@ PROFILE = Profile(
     model="m", threads=2, calls=5, sizes={"N": 4}, call_seconds=5e-6, recorded_seconds=5e-6, kernel_seconds=3e-6,
     host_seconds=1e-6, between_seconds=1e-6, limits=Limits(2, 2e11, (Bandwidth(1000, 1e10), Bandwidth(10**8, 2e9))),
     kernels=(KERNEL,), host=(HostTime("sort", "node 2", 1, 1e-6, 0.2),),
+    between=(BetweenTime("entering the call", 1, 5e-7, 0.1), BetweenTime("leaving the call", 1, 5e-7, 0.1)),
     events=(
         Event("launch", "k0 contraction", 0, 0.5, 3.0, 0),
         Event("chunk", "k0 contraction", 1, 0.75, 2.0, 0),
@@ -74,6 +75,7 @@ def test_the_code_of_the_page_names_elements_and_fields_that_are_there() -> None
     assert set(re.findall(r"\bk\.(\w+)", code)) <= set(data["kernels"][0])  # type: ignore[call-overload, index, arg-type]
     assert set(re.findall(r"\bevent\.(\w+)", code)) - {"target"} <= set(data["events"][0])  # type: ignore[call-overload, index, arg-type]
     assert set(re.findall(r"\bt\.(\w+)", code)) <= set(data["nodes"][0])  # type: ignore[call-overload, index, arg-type]
+    assert set(re.findall(r"\bt\.(\w+)", code)) <= set(data["between"][0])  # type: ignore[call-overload, index, arg-type]
 
 
 def test_names_cannot_leave_the_data() -> None:

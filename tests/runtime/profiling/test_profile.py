@@ -44,6 +44,16 @@ texts (string[N] a, string[N] b, float[N] x) => (string[N] joined, float[N] y) {
    [wave] y = Sin (x)
 }
 """
+TEXTS_IN_ROUNDS = """
+<ir_version: 10, opset_import: ["" : 20]>
+texts (string[N] a, int64 times) => (string[N] y) {
+   [go] go = Constant <value = bool {1}> ()
+   [turn] y = Loop (times, go, a) <body = body (int64 i, bool more, string[N] h) => (bool again, string[N] g) {
+      [keep] again = Identity (more)
+      [join] g = StringConcat (h, h)
+   }>
+}
+"""
 X = np.linspace(-1, 1, 3 * 256, dtype=np.float32).reshape(3, 256)
 
 
@@ -80,6 +90,8 @@ def test_times_add_up_to_the_call(profile: Profile) -> None:
     assert sum(kernel.seconds for kernel in profile.kernels) == pytest.approx(profile.kernel_seconds)
     whole = profile.kernel_seconds + profile.host_seconds + profile.between_seconds
     assert whole == pytest.approx(profile.recorded_seconds)
+    assert sum(part.seconds for part in profile.between) == pytest.approx(profile.between_seconds)
+    assert profile.accounted_share == pytest.approx(whole / profile.call_seconds)
     assert all(0 < kernel.least_seconds <= kernel.seconds for kernel in profile.kernels)
     for totals in (profile.by_node(), profile.by_operator()):
         assert sum(total.seconds for total in totals) == pytest.approx(profile.kernel_seconds)
@@ -127,6 +139,31 @@ def test_steps_on_the_host_are_timed() -> None:
     assert '"join"' in step.node
     assert (step.executions, step.seconds > 0, found.host_seconds) == (1, True, step.seconds)
     assert [event.kind for event in found.events].count("host") == 1
+
+
+def test_a_step_on_the_host_is_timed_in_each_round_of_a_loop() -> None:
+    exe = onnxc.compile(model_from_text(TEXTS_IN_ROUNDS), threads=1, cache=False)
+    profile = exe.profile(np.array(["a"], object), np.array(3), calls=2)
+    joined = [step.executions for step in profile.host if '"join"' in step.node]
+    assert joined == [3]
+
+
+def test_what_is_outside_of_kernels_is_listed_by_where_in_the_call_it_is(profile: Profile) -> None:
+    listed = [(part.name, part.executions) for part in profile.between]
+    steps_between = len(profile.kernels) - 1
+    assert listed == [("entering the call", 1), ("between kernels", steps_between), ("leaving the call", 1)]
+    assert all(part.seconds > 0 for part in profile.between)
+    assert [part.share for part in profile.between] == pytest.approx(
+        [part.seconds / profile.recorded_seconds for part in profile.between]
+    )
+
+
+def test_a_recorded_call_goes_the_way_of_an_ordinary_one(products: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def goes_step_by_step(*_: object) -> None:
+        raise AssertionError("an ordinary call of this model is straight-line code")
+
+    monkeypatch.setattr("onnxc.runtime.profiling.recorded_calls.run_body", goes_step_by_step)
+    assert products.profile(X, calls=2, warmup=0).kernels
 
 
 def test_a_log_without_room_says_how_much_it_lost() -> None:
