@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
 
-from onnxc.runtime.profiling.page import fill_page
+from onnxc.runtime.pages.fill_page import fill_page
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 

@@ -17,7 +17,7 @@ from onnxc.inspecting.program_views import program_views
 from onnxc.inspecting.report_tables import Json, Table, report_tables, table
 from onnxc.inspecting.views import model_views
 from onnxc.runtime.load import read_artifact
-from onnxc.runtime.profiling.page import fill_page
+from onnxc.runtime.pages.fill_page import fill_page
 from onnxc.runtime.program import JsonValue, Program
 
 __all__ = ["artifact_page", "model_page", "view_page"]
@@ -62,8 +62,7 @@ def view_page(
     """The page that draws views; `facts` and `tables` stand beside them, `findings` are those that boxes name."""
     folder = files("onnxc.inspecting")
     template = (folder / "page.html").read_text("utf8")
-    for mark, name in (("/*DRAWING*/", "drawing.js"), ("/*PANELS*/", "panels.js")):
-        template = template.replace(mark, (folder / name).read_text("utf8"), 1)
+    template = template.replace("/*PANELS*/", (folder / "panels.js").read_text("utf8"), 1)
     data: Json = {"title": title, "facts": facts, "findings": findings, "tables": [*tables], "views": views}
     return fill_page(template, data)
 

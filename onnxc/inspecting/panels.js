@@ -1,14 +1,44 @@
-const part = id => document.getElementById(id);
+const LINES = { error: "#b00020", warning: "#c98a00" };
+const canvas = document.getElementById("canvas");
+const graph = makeGraph(canvas, {
+  views: page.views,
+  fill: (view, box) => colouring(box),
+  outline: box => box[DETAILS].findings && LINES[page.findings[box[DETAILS].findings[0]].severity],
+  isMarked: k => k === camera.chosen,
+  click: box => { if (box >= 0) { camera.chosen = box; showBox(); redraw(); } },
+  doubleClick: k => {
+    const box = viewNow().boxes[k], [first] = Object.values((box && box[DETAILS].opens) || {});
+    if (first !== undefined) open(first);
+  },
+  keys: { Escape: () => goBack(), "/": event => { event.preventDefault(); part("search").focus(); } },
+});
+const { camera, context, viewNow, redraw } = graph;
+Object.assign(camera, { chosen: -1, colours: "operator", before: [] });
 
-function element(name, text, parent, kind) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
-  if (kind) made.className = kind;
-  if (parent) parent.append(made);
-  return made;
+const colourOf = text => `hsl(${hue(text)} 62% 82%)`;
+
+// Operators have hues that are far from each other, the most frequent first: names alone may come to the same hue.
+const operatorColours = (() => {
+  const counts = new Map();
+  for (const view of page.views) for (const box of view.boxes) {
+    if (box[KIND] === "node") counts.set(titleOf(box), (counts.get(titleOf(box)) || 0) + 1);
+  }
+  const ordered = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  return new Map(ordered.map(([name], k) => [name, `hsl(${(190 + k * 137.5) % 360} 62% ${82 - 8 * (k % 2)}%)`]));
+})();
+
+// What a node is filled with, by what the reader chose to see in colours.
+function colouring(box) {
+  const details = box[DETAILS], by = camera.colours;
+  if (by === "operator") return operatorColours.get(titleOf(box));
+  if (by === "scope") return colourOf(details.scope || "");
+  if (by === "findings") return details.findings ? "#f4b4b4" : "#eeeeee";
+  const [what, name] = [by.slice(0, by.indexOf(" ")), by.slice(by.indexOf(" ") + 1)];
+  const said = own(details.devices, name);
+  if (!said) return "#eeeeee";
+  if (what === "stage") return said.stage === null ? "#eeeeee" : `hsl(${(said.stage * 67) % 360} 62% 80%)`;
+  return said.devices.length ? colourOf(`devices ${said.devices.join(",")}`) : "#eeeeee";
 }
-
-function line(text, action, parent, kind = "") { element("button", text, parent, `line ${kind}`).onclick = action; }
 
 function facts(pairs, parent) {
   const list = element("dl", undefined, parent);
@@ -25,7 +55,7 @@ function open(view) {
   camera.before.push(camera.view);
   camera.view = view; camera.chosen = -1;
   part("path").textContent = viewNow().path;
-  lookAtStart(); showScopes(); redraw();
+  graph.lookAtStart(); showScopes(); redraw();
 }
 
 function goBack() { if (camera.before.length > 1) { open(camera.before.pop()); camera.before.pop(); } }
@@ -33,9 +63,7 @@ function goBack() { if (camera.before.length > 1) { open(camera.before.pop()); c
 function choose(view, box) {
   if (view !== camera.view) open(view);
   camera.chosen = box;
-  const at = viewNow().boxes[box], near = Math.max(camera.scale, .75);
-  camera.scale = near;
-  camera.x = at[X] - canvas.clientWidth / 2 / near; camera.y = at[Y] - canvas.clientHeight / 2 / near;
+  graph.lookAtBoxes([box]);
   showBox(); redraw();
 }
 
@@ -112,22 +140,18 @@ function showScopes() {
   const shown = part("scopes"), scopes = viewNow().scopes.slice(0, 300).sort((a, b) => a[2] - b[2]);
   shown.replaceChildren(element("summary", `Scopes (${viewNow().scopes.length})`));
   shown.hidden = !scopes.length;
-  for (const [name, left, top, right, bottom, boxes] of scopes) line(`${name} (${boxes})`, () => lookAt(left, top, right, bottom, 1), shown);
+  for (const [name, left, top, right, bottom, boxes] of scopes) line(`${name} (${boxes})`, () => graph.lookAt(left, top, right, bottom, 1), shown);
 }
 
-let texts = null;
 function search(wanted) {
   const results = part("results");
   results.replaceChildren();
   if (!wanted) return;
-  const textOf = box => [titleOf(box), box[NAME], ...box[INPUTS], ...box[OUTPUTS]].join("\n").toLowerCase();
-  texts = texts || page.views.map(view => view.boxes.map(textOf));
-  let count = 0;
-  texts.forEach((list, v) => list.forEach((text, k) => {
-    if (!text.includes(wanted) || ++count > 100) return;
+  const { shown, count } = searchBoxes(page.views, wanted);
+  for (const [v, k] of shown) {
     const box = page.views[v].boxes[k];
     line(`${titleOf(box)} ${box[NAME]}${v ? ` in ${page.views[v].path}` : ""}`, () => { results.replaceChildren(); choose(v, k); }, results);
-  }));
+  }
   element("p", count > 100 ? `100 of ${count} are shown` : `${count} found`, results, "hint");
 }
 
@@ -152,36 +176,8 @@ function addColours() {
 }
 
 function listen() {
-  let dragged = false;
-  canvas.onpointerdown = () => { dragged = false; };
-  canvas.onpointermove = move => {
-    if (!(move.buttons & 1) || (!move.movementX && !move.movementY)) return;
-    dragged = true; camera.x -= move.movementX / camera.scale; camera.y -= move.movementY / camera.scale;
-    redraw();
-  };
-  canvas.onwheel = wheel => {
-    wheel.preventDefault();
-    const area = canvas.getBoundingClientRect();
-    zoom(Math.exp(-wheel.deltaY / 500), wheel.clientX - area.left, wheel.clientY - area.top);
-  };
-  canvas.onclick = click => {
-    const box = boxAt(click.clientX, click.clientY);
-    if (dragged || box < 0) return;
-    camera.chosen = box;
-    showBox(); redraw();
-  };
-  canvas.ondblclick = click => {
-    const box = viewNow().boxes[boxAt(click.clientX, click.clientY)];
-    const [first] = Object.values((box && box[DETAILS].opens) || {});
-    if (first !== undefined) open(first);
-  };
-  const middle = factor => zoom(factor, canvas.clientWidth / 2, canvas.clientHeight / 2);
-  const toSearch = event => { event.preventDefault(); part("search").focus(); };
-  const keys = { "+": () => middle(1.3), "-": () => middle(1 / 1.3), 0: lookAtAll, Escape: goBack, "/": toSearch };
-  canvas.onkeydown = event => { if (own(keys, event.key)) keys[event.key](event); };
-  part("closer").onclick = keys["+"]; part("farther").onclick = keys["-"]; part("all").onclick = lookAtAll;
+  part("closer").onclick = () => graph.zoomMiddle(1.3); part("farther").onclick = () => graph.zoomMiddle(1 / 1.3); part("all").onclick = graph.lookAtAll;
   part("search").oninput = event => search(event.target.value.toLowerCase());
-  addEventListener("resize", redraw);
 }
 
 part("title").textContent = page.title;

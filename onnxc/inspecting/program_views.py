@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from onnxc.inspecting.drawing import Box, drawing
 from onnxc.inspecting.report_tables import Json
+from onnxc.runtime.pages.drawing import Box, drawing
 from onnxc.runtime.program import BindSizes, Body, Guard, Host, If, JsonValue, Launch, Program, Step, While
 from onnxc.runtime.records import record
 

@@ -24,8 +24,8 @@ from onnxc.compiler.frontend.tensor_error import TensorError
 from onnxc.compiler.frontend.tensors import TensorStore, read_tensor
 from onnxc.compiler.frontend.value_types import TypeReader
 from onnxc.inspecting.attribute_texts import attribute_texts
-from onnxc.inspecting.drawing import Box, drawing
 from onnxc.inspecting.weights import statistics
+from onnxc.runtime.pages.drawing import Box, drawing
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 

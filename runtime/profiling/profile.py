@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 
+from onnxc.runtime.pages.fill_page import fill_page
 from onnxc.runtime.profiling.limits import Limits
-from onnxc.runtime.profiling.page import profile_page
 from onnxc.runtime.profiling.trace import Event, chrome_trace
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
@@ -138,7 +139,8 @@ class Profile:
 
     def html(self) -> str:
         """One page that needs no network: tables, a timeline by thread, a roofline plot."""
-        return profile_page(self.to_json())
+        template = (files("onnxc.runtime.profiling") / "page.html").read_text("utf8")
+        return fill_page(template, self.to_json())
 
     def save(self, path: str | Path) -> None:
         """Writes the page (.html), or the JSON object."""

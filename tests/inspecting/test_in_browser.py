@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 import onnxc
-from onnxc.inspecting.drawing import Box, drawing
 from onnxc.inspecting.pages import artifact_page, model_page, view_page
+from onnxc.runtime.pages.drawing import Box, drawing
 from tests.inspecting.browser import Page, needs_chromium, open_browser
 from tests.inspecting.example_model import HOSTILE, example_model
 from tests.runtime.profiling.test_page import PROFILE
@@ -132,9 +132,9 @@ def test_colours_are_by_stage_where_the_reader_says_so(model: Page) -> None:
     search(model, "matmul")
     model.click("#results button")
     model.evaluate("part('colours').value = 'stage tp2'; part('colours').dispatchEvent(new Event('change'))")
-    assert frame(model, "colouring(viewNow(), viewNow().boxes[camera.chosen])") == "hsl(67 62% 80%)"
+    assert frame(model, "colouring(viewNow().boxes[camera.chosen])") == "hsl(67 62% 80%)"
     model.evaluate("part('colours').value = 'operator'; part('colours').dispatchEvent(new Event('change'))")
-    colours = frame(model, "viewNow().boxes.filter(b => b[KIND] === 'node').map(b => colouring(viewNow(), b))")
+    colours = frame(model, "viewNow().boxes.filter(b => b[KIND] === 'node').map(colouring)")
     assert isinstance(colours, list)
     assert len(set(colours)) == len(colours)
 
@@ -182,8 +182,8 @@ def test_of_a_large_graph_only_what_can_be_seen_is_drawn(page: Page, tmp_path: P
 @pytest.mark.slow
 def test_frames_of_50_000_nodes_are_drawn_within_a_tenth_of_a_second(page: Page, tmp_path: Path) -> None:
     show(page, chain(16_667), tmp_path)
-    page.evaluate("""{ const inner = draw; window.spent = [];
-        draw = () => { const at = performance.now(); inner(); spent.push(performance.now() - at); }; }""")
+    page.evaluate("""{ const inner = graph.draw; window.spent = [];
+        graph.draw = () => { const at = performance.now(); inner(); spent.push(performance.now() - at); }; }""")
     for _ in range(30):
         page.wheel((500, 400), 120)
     page.drag((500, 200), (500, 600))

@@ -7,22 +7,25 @@ from importlib.resources import files
 
 from onnxc.runtime.program import JsonValue
 
-__all__ = ["fill_page", "profile_page"]
+__all__ = ["fill_page"]
 
 # What could end the element that the data is in; all that is not ASCII is escaped by JSON.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
-_SHARED = {"/*STYLE*/": "style.css", "/*TABLES*/": "tables.js", "/*TIMELINE*/": "timeline.js"}
+_SHARED = {
+    "/*STYLE*/": "style.css",
+    "/*RESULTS*/": "results.css",
+    "/*ELEMENTS*/": "elements.js",
+    "/*TABLES*/": "tables.js",
+    "/*RANGE*/": "range.js",
+    "/*TIMELINE*/": "timeline.js",
+    "/*GRAPH*/": "graph.js",
+}
 
 # Controls, and marks that let what comes behind them run to the left or to the right: shown, they do nothing.
 _CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
 _DIRECTIONS = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _VISIBLE = {code: f"\\u{code:04x}" for code in (*_CONTROLS, *_DIRECTIONS)}
-
-
-def profile_page(profile: JsonValue) -> str:
-    """The page that shows the JSON object of a profile; names of models and nodes may be any text."""
-    return fill_page((files("onnxc.runtime.profiling") / "page.html").read_text("utf8"), profile)
 
 
 def fill_page(template: str, data: JsonValue) -> str:
@@ -31,7 +34,7 @@ def fill_page(template: str, data: JsonValue) -> str:
     Nothing in the data can end the element that it is in, or change in which direction a line of text runs.
     """
     for mark, name in _SHARED.items():
-        template = template.replace(mark, (files("onnxc.runtime.profiling") / name).read_text("utf8").rstrip(), 1)
+        template = template.replace(mark, (files("onnxc.runtime.pages") / name).read_text("utf8").rstrip(), 1)
     # The data comes last, so that a name in it that looks like a mark is none.
     return template.replace("/*DATA*/", json.dumps(_visible(data)).translate(_ESCAPES), 1)
 

@@ -3,7 +3,7 @@
 import random
 from itertools import pairwise
 
-from onnxc.inspecting.layout import BOX_HEIGHT, MOST_IN_A_ROW, ROW_HEIGHT, layered
+from onnxc.runtime.pages.layout import BOX_HEIGHT, MOST_IN_A_ROW, ROW_HEIGHT, layered
 
 
 def test_a_chain_is_a_column() -> None:

@@ -18,15 +18,14 @@ function showFacts(facts) {
   }
 }
 
-// Boxes on lines along time from 0 to `end`: the wheel zooms, dragging moves, a double click shows all again. Lines have
-// a name and may have a title; boxes have line, start, length, fill, text, and may have opacity and click.
+// Boxes on lines along time from 0 to `end`, which can be zoomed. Lines have a name and may have a title; boxes have line,
+// start, length, fill, text, and may have opacity and click.
 function drawTimeline({ lines, boxes, end, left, timeText }) {
   const canvas = document.getElementById("timeline"), row = 24;
   canvas.setAttribute("height", lines.length * row + 24);
-  const widthOf = () => Math.max(200, canvas.clientWidth - left - 8);
-  let from = 0, to = end;
+  const range = makeRange(canvas, end, left, draw);
   function draw() {
-    const at = time => left + (time - from) / (to - from) * widthOf();
+    const { at, from, to } = range;
     canvas.replaceChildren();
     lines.forEach((line, k) => {
       const label = svg("text", { x: 4, y: k * row + 16 }, canvas, line.name);
@@ -46,20 +45,5 @@ function drawTimeline({ lines, boxes, end, left, timeText }) {
       if (box.click) made.onclick = box.click;
     }
   }
-  canvas.onwheel = wheel => {
-    wheel.preventDefault();
-    const part = Math.min(1, Math.max(0, (wheel.clientX - canvas.getBoundingClientRect().left - left) / widthOf()));
-    const middle = from + part * (to - from), factor = wheel.deltaY < 0 ? 0.8 : 1.25;
-    from = Math.max(0, middle - (middle - from) * factor); to = Math.min(end, middle + (to - middle) * factor);
-    draw();
-  };
-  canvas.onpointermove = move => {
-    if (!(move.buttons & 1)) return;
-    const shift = Math.max(-from, Math.min(end - to, -move.movementX * (to - from) / widthOf()));
-    from += shift; to += shift;
-    draw();
-  };
-  canvas.ondblclick = () => { from = 0; to = end; draw(); };
-  addEventListener("resize", draw);
   draw();
 }

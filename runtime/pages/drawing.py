@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
-from onnxc.inspecting.layout import BOX_HEIGHT, ROW_HEIGHT, Layout, layered
+from onnxc.runtime.pages.layout import BOX_HEIGHT, ROW_HEIGHT, Layout, layered
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
