@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from onnxc.compiler.back_ends import BackEnd, back_end
 from onnxc.compiler.checked_model import checked_model
-from onnxc.compiler.frontend.graph import CheckedModel
+from onnxc.compiler.frontend.graph import CheckedModel, all_nodes
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import LoadedModel, read_model
 from onnxc.compiler.ignored_configurations import warn_of_ignored_configurations
@@ -31,6 +31,7 @@ from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.sharding.independent_batch import independent_batch
 from onnxc.runtime.artifact import Artifact
 from onnxc.runtime.errors import UnsupportedError, reworded
+from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
 __all__ = [
@@ -104,6 +105,7 @@ def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: Back
     with _advice_for(inputs), limited_to(options.limits):
         artifact = end.emit(plan)
     artifact = _with_batch(with_provenance(artifact, checked, options, end), independent_batch(module.main))
+    artifact = _with_nodes(artifact, checked)
     yield "emit", _with_ignored(artifact, ignored)
 
 
@@ -154,6 +156,24 @@ def _with_batch(artifact: Artifact, symbol: str) -> Artifact:
     if not symbol:
         return artifact
     return replace(artifact, provenance={**artifact.provenance, "independent_batch": symbol})
+
+
+def _with_nodes(artifact: Artifact, model: CheckedModel) -> Artifact:
+    """The artifact, whose report lists the nodes that launches came from, with the values that go between them."""
+    if not isinstance(artifact.report, Mapping):
+        return artifact
+    nodes = list(all_nodes(model.graph))
+    known = {name for node in nodes for name in node.outputs} | {info.name for info in model.graph.inputs}
+    known -= {"", *model.graph.initializers}
+    listed: list[JsonValue] = [
+        {
+            "node": str(node.location),
+            "reads": [name for name in node.inputs if name in known],
+            "writes": [name for name in node.outputs if name],
+        }
+        for node in nodes
+    ]
+    return replace(artifact, report={**artifact.report, "nodes": listed})
 
 
 def _with_ignored(artifact: Artifact, ignored: tuple[str, ...]) -> Artifact:

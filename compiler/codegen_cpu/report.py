@@ -6,8 +6,6 @@ JSON values throughout; the plan itself, as text, is at the end. Times are estim
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.schedules.cost_model import CostModel, cost_model
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import render
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.kernel_work import KernelWork
@@ -19,6 +17,7 @@ from onnxc.compiler.planning.reported_launches import (
     reported_launches,
     total_arena_bytes,
 )
+from onnxc.compiler.planning.reported_memory import reported_memory, size_text
 from onnxc.compiler.target import Target
 from onnxc.runtime.program import JsonValue
 
@@ -29,9 +28,14 @@ def make_report(plan: KernelPlan, target: Target) -> JsonValue:
     """The report of a plan."""
     sizes, model = TypicalSizes(plan.function.symbols), cost_model(target)
     lanes = target.vector_bits // F32.bits
-    launches = [_launch(reported, plan, sizes, model, lanes) for reported in reported_launches(plan, sizes)]
+    memory = reported_memory(plan)
+    launches = [
+        {**_launch(reported, plan, sizes, model, lanes), **flow}
+        for reported, flow in zip(reported_launches(plan, sizes), memory.launches, strict=True)
+    ]
     steps = [
-        {"op": op.name, "node": str(op.location or ""), "reason": _host_reason(op.name)} for op in host_ops(plan.body)
+        {"op": op.name, "node": str(op.location or ""), "reason": _host_reason(op.name), **memory.hosts[id(op)]}
+        for op in host_ops(plan.body)
     ]
     arena = total_arena_bytes(plan, sizes)
     totals: dict[str, JsonValue] = {
@@ -56,6 +60,7 @@ def make_report(plan: KernelPlan, target: Target) -> JsonValue:
         "totals": totals,
         "launches": [*launches],
         "host_steps": [*steps],
+        "memory": memory.json,
         "plan": str(plan),
     }
 
@@ -95,9 +100,8 @@ def _variants(reported: ReportedLaunch, plan: KernelPlan) -> Iterator[JsonValue]
 def _work_texts(work: KernelWork, symbols: Sequence[str]) -> JsonValue:
     """Bytes and operations as the runtime evaluates sizes, in the symbols of the report; None where data decides."""
     sizes = {"read_bytes": work.read_bytes, "written_bytes": work.written_bytes, "flops": work.flops}
-    if any(symbols_of(size) - set(symbols) for size in sizes.values()):
-        return None
-    return {name: render(size, lambda symbol: f"s[{symbols.index(symbol)}]") for name, size in sizes.items()}
+    texts: dict[str, JsonValue] = {name: size_text(size, symbols) for name, size in sizes.items()}
+    return None if None in texts.values() else texts
 
 
 def _host_reason(name: str) -> str:

@@ -48,7 +48,7 @@ OUTPUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--warmup", type=click.IntRange(min=0), default=3, show_default=True, help="Calls before these.")
 @click.option("--top", type=click.IntRange(min=1), help="Print only so many kernels, those that take longest.")
 @AS_JSON
-@click.option("--html", type=OUTPUT, help="Write a page with tables, a timeline and a roofline plot.")
+@click.option("--html", type=OUTPUT, help="Write a page: tables, a timeline, memory, kernels beside nodes.")
 @click.option("--trace", type=OUTPUT, help="Write a trace for chrome://tracing or ui.perfetto.dev.")
 @reporting_errors
 def profile_command(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from onnxc.runtime.profiling.report_entries import entries_of
 from onnxc.runtime.program import JsonValue
 
 __all__ = ["Json", "Table", "report_tables", "table"]
@@ -22,13 +23,13 @@ def report_tables(report: JsonValue) -> Iterator[Table]:
     """Launches, kernels for GPUs, steps on the host and totals; what is absent is left out."""
     if not isinstance(report, Mapping):
         return
-    launches = _entries(report, "launches")
+    launches = entries_of(report, "launches")
     yield table("Launches", ("launch", *_LAUNCH), [(k, *_cells(each, _LAUNCH)) for k, each in enumerate(launches)])
-    kernels = _entries(report, "kernels")
+    kernels = entries_of(report, "kernels")
     if kernels:
         names = tuple(kernels[0])
         yield table("Kernels", names, [_cells(each, names) for each in kernels])
-    steps = _entries(report, "host_steps")
+    steps = entries_of(report, "host_steps")
     if steps:
         yield table("Steps on the host", _HOST, [_cells(each, _HOST) for each in steps])
     totals = report.get("totals")
@@ -36,11 +37,6 @@ def report_tables(report: JsonValue) -> Iterator[Table]:
         yield table(
             "Totals of a call", ("", "at typical sizes"), [(name, _cell(value)) for name, value in totals.items()]
         )
-
-
-def _entries(report: Mapping[str, JsonValue], name: str) -> list[Mapping[str, JsonValue]]:
-    entries = report.get(name)
-    return [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list | tuple) else []
 
 
 def _cells(entry: Mapping[str, JsonValue], names: Sequence[str]) -> list[JsonValue]:

@@ -7,12 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from onnxc.runtime.pages.fill_page import fill_page
+from onnxc.runtime.profiling.graphs import kernel_and_node_graphs
 from onnxc.runtime.profiling.limits import Limits
+from onnxc.runtime.profiling.memory_plan import MemoryPlan
 from onnxc.runtime.profiling.trace import Event, chrome_trace
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
-__all__ = ["BetweenTime", "HostTime", "KernelTime", "Profile", "Total"]
+__all__ = ["BetweenTime", "Compiled", "HostTime", "KernelTime", "Profile", "Total"]
 
 
 @record
@@ -80,6 +82,15 @@ class Total:
 
 
 @record
+class Compiled:
+    """What a profile knows of the program: the report of its compilation, the names of its inputs and outputs."""
+
+    report: JsonValue = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@record
 class Profile:
     """Seconds of one call.
 
@@ -87,6 +98,7 @@ class Profile:
     length, as are all others. kernel_seconds, host_seconds, between_seconds: what of these was spent in launches, in
     steps on the host, and outside of both.
     lost_records: of launches that the log had no room for, of all calls together; 0 unless loops are very long.
+    memory: at the sizes of these calls.
     """
 
     model: str
@@ -104,6 +116,8 @@ class Profile:
     between: tuple[BetweenTime, ...]
     events: tuple[Event, ...]
     lost_records: int = 0
+    memory: MemoryPlan | None = None
+    compiled: Compiled = Compiled()
 
     @property
     def accounted_share(self) -> float:
@@ -131,6 +145,7 @@ class Profile:
             "nodes": [asdict(total) for total in self.by_node()],
             "operators": [asdict(total) for total in self.by_operator()],
             "events": [asdict(event) for event in self.events],
+            "memory": None if self.memory is None else asdict(self.memory),
         }
 
     def trace(self) -> dict[str, JsonValue]:
@@ -138,9 +153,13 @@ class Profile:
         return chrome_trace(self.events, self.model)
 
     def html(self) -> str:
-        """One page that needs no network: tables, a timeline by thread, a roofline plot."""
-        template = (files("onnxc.runtime.profiling") / "page.html").read_text("utf8")
-        return fill_page(template, self.to_json())
+        """One page that needs no network: tables, a timeline, memory, kernels beside nodes, a roofline plot."""
+        graphs = kernel_and_node_graphs(self.compiled.report, self.compiled.inputs, self.compiled.outputs)
+        folder = files("onnxc.runtime.profiling")
+        template = (folder / "page.html").read_text("utf8")
+        for mark, name in (("/*MEMORY*/", "memory.js"), ("/*GRAPHS*/", "graphs.js")):
+            template = template.replace(mark, (folder / name).read_text("utf8").rstrip(), 1)
+        return fill_page(template, {**self.to_json(), "graphs": graphs})
 
     def save(self, path: str | Path) -> None:
         """Writes the page (.html), or the JSON object."""

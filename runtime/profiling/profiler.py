@@ -18,8 +18,10 @@ from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.native.launch_log import RECORD_ENDED, RECORD_LOOP, RECORD_STARTED, RECORD_THREAD
 from onnxc.runtime.profiling.between import between_times
 from onnxc.runtime.profiling.limits import Limits, measured_limits
-from onnxc.runtime.profiling.profile import HostTime, KernelTime, Profile
+from onnxc.runtime.profiling.memory_plan import memory_plan
+from onnxc.runtime.profiling.profile import Compiled, HostTime, KernelTime, Profile
 from onnxc.runtime.profiling.recorded_calls import RecordedCall, RecordingEngine
+from onnxc.runtime.profiling.report_entries import entries_of, texts_of
 from onnxc.runtime.profiling.trace import Event
 from onnxc.runtime.program import JsonValue, Program, compile_sizes
 from onnxc.runtime.records import record
@@ -42,7 +44,7 @@ class _Variant:
 
     @property
     def name(self) -> str:
-        nodes = _texts(self.entry.get("nodes"))
+        nodes = texts_of(self.entry, "nodes")
         return f"{self.step.get('kernel')} {self.entry.get('kind')}" + (f" {nodes[0]}" if nodes else "")
 
 
@@ -74,7 +76,7 @@ def profile_calls(
         ordinary()
         seconds.append((time.perf_counter_ns() - started) * 1e-9)
         records.append(engine.record(recorded, sizes))
-    return _summary(engine.program, _variants(report), seconds, records, limits)
+    return _summary(engine.program, report, seconds, records, limits)
 
 
 def recording_engine(engine: Engine) -> RecordingEngine:
@@ -91,17 +93,16 @@ def _expect_count(name: str, count: object, least: int) -> None:
 
 def _variants(report: JsonValue) -> list[_Variant]:
     """The variants of all launches of a report, in the order of their ordinals."""
-    entries = report.get("launches") if isinstance(report, Mapping) else None
     return [
         _Variant(launch, entry, step)
-        for launch, entry in enumerate(_entries(entries))
-        for step in _entries(entry.get("steps"))
+        for launch, entry in enumerate(entries_of(report, "launches"))
+        for step in entries_of(entry, "steps")
     ]
 
 
 def _summary(
     program: Program,
-    variants: Sequence[_Variant],
+    report: JsonValue,
     plain: Sequence[float],
     recorded: Sequence[RecordedCall],
     limits: Limits,
@@ -110,10 +111,11 @@ def _summary(
     total = statistics.fmean(call.ended - call.started for call in middle) * 1e-9
     typical = middle[len(middle) // 2]
     # What native code binds is not among the symbols of the report: what data decides has no work of its own.
-    symbols = typical.symbols
+    symbols, variants = typical.symbols, _variants(report)
     kernels = _kernel_times(variants, middle, total, symbols, limits)
     host = _host_times(middle, total)
     between = between_times(middle, total)
+    inputs, outputs = (tuple(each.name for each in side) for side in (program.inputs, program.outputs))
     in_kernels, on_host, outside = (sum(each.seconds for each in part) for part in (kernels, host, between))
     return Profile(
         program.name or "model",
@@ -131,6 +133,8 @@ def _summary(
         between,
         tuple(_events(typical, variants))[:MOST_EVENTS],
         sum(call.lost for call in recorded),
+        memory_plan(report, symbols, inputs, outputs),
+        Compiled(report, inputs, outputs),
     )
 
 
@@ -173,8 +177,8 @@ def _kernel_time(
         str(step.get("algorithm", "")),
         str(step.get("schedule", "")),
         str(step.get("why", "")),
-        _texts(entry.get("nodes")),
-        _texts(entry.get("operators")),
+        texts_of(entry, "nodes"),
+        texts_of(entry, "operators"),
         executions,
         seconds,
         float(times.min()),
@@ -224,11 +228,3 @@ def _events(call: RecordedCall, variants: Sequence[_Variant]) -> list[Event]:
         start, length = (timed.started - call.started) / 1e3, (timed.ended - timed.started) / 1e3
         events.append(Event("host", f"{timed.step.function} {timed.step.location}".strip(), 0, start, length, -1))
     return sorted(events, key=lambda event: event.start_us)
-
-
-def _entries(value: JsonValue) -> list[Entry]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _texts(value: JsonValue) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()

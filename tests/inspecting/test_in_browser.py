@@ -4,6 +4,7 @@ No page says anything in the console or asks for anything but itself.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -12,9 +13,11 @@ import pytest
 import onnxc
 from onnxc.inspecting.pages import artifact_page, model_page, view_page
 from onnxc.runtime.pages.drawing import Box, drawing
+from onnxc.runtime.profiling.memory_plan import memory_plan
+from onnxc.runtime.profiling.profile import Compiled
 from tests.inspecting.browser import Page, needs_chromium, open_browser
 from tests.inspecting.example_model import HOSTILE, example_model
-from tests.runtime.profiling.test_page import PROFILE
+from tests.runtime.profiling.test_page import KERNEL, PROFILE
 
 pytestmark = needs_chromium
 
@@ -134,7 +137,7 @@ def test_colours_are_by_stage_where_the_reader_says_so(model: Page) -> None:
     model.evaluate("part('colours').value = 'stage tp2'; part('colours').dispatchEvent(new Event('change'))")
     assert frame(model, "colouring(viewNow().boxes[camera.chosen])") == "hsl(67 62% 80%)"
     model.evaluate("part('colours').value = 'operator'; part('colours').dispatchEvent(new Event('change'))")
-    colours = frame(model, "viewNow().boxes.filter(b => b[KIND] === 'node').map(colouring)")
+    colours = frame(model, "viewNow().boxes.filter(b => b[KIND] === 'node').map(b => colouring(b))")
     assert isinstance(colours, list)
     assert len(set(colours)) == len(colours)
 
@@ -232,6 +235,140 @@ def test_the_timeline_of_a_profile_zooms_and_shows_all_again(profile: Page) -> N
     profile.wait_until(f"{width} > {before} * 1.2")
     profile.click(at, times=2)
     assert float(str(profile.evaluate(width))) == pytest.approx(before)
+
+
+# For a box of a graph of a profile, by side and index: where its middle is on the screen.
+BOX = """((side, k) => {
+const graph = graphs[side], view = graph.viewNow(), canvas = part(["kernelGraph", "nodeGraph"][side]);
+canvas.scrollIntoView({ block: "center" });
+const box = view.boxes[k], area = canvas.getBoundingClientRect(), { x, y, scale } = graph.camera;
+return [area.left + (box[X] - x) * scale, area.top + (box[Y] + 20 - y) * scale];
+})"""
+MARKED = "graphs.map(graph => graph.viewNow().boxes.flatMap((box, k) => graph.isMarked(k) ? [titleOf(box)] : []))"
+ROWS = "[...document.querySelectorAll('#kernels tr.chosen')].map(row => Number(row.dataset.launch))"
+
+
+def test_a_click_on_a_kernel_marks_its_nodes_and_one_on_a_node_its_kernels(profile: Page) -> None:
+    profile.click(frame(profile, f"{BOX}(0, 1)"))  # type: ignore[arg-type]
+    assert frame(profile, MARKED) == [["k0 contraction"], ["MatMul", "Relu"]]
+    assert profile.evaluate(ROWS) == [0]
+    profile.click(frame(profile, f"{BOX}(1, 3)"))  # type: ignore[arg-type]
+    assert frame(profile, MARKED) == [["TopK on the host"], ["TopK"]]
+    assert "TopK" in str(profile.evaluate("part('linked').textContent"))
+    profile.click(frame(profile, f"{BOX}(1, 5)"))  # type: ignore[arg-type]
+    assert frame(profile, MARKED) == [[], ["Constant"]]
+    assert "No kernel" in str(profile.evaluate("part('linked').textContent"))
+    profile.press("Escape")
+    assert frame(profile, MARKED) == [[], []]
+
+
+def test_kernels_and_nodes_of_a_profile_are_searched_together(profile: Page) -> None:
+    profile.click("#graphSearch")
+    profile.type("relu")
+    listed = "[...document.querySelectorAll('#graphResults button')].map(b => b.textContent)"
+    assert profile.evaluate(listed) == ["node: Relu products/rectify"]
+    profile.click("#graphResults button")
+    assert frame(profile, MARKED) == [["k0 contraction"], ["Relu"]]
+    assert profile.evaluate(listed) == []
+
+
+def test_the_graphs_of_a_profile_zoom_each_by_itself(profile: Page) -> None:
+    scales = "['kernelGraph', 'nodeGraph'].map(id => Number(part(id).dataset.scale))"
+    kernels, nodes = frame(profile, scales)  # type: ignore[misc]
+    profile.click("#kernelButtons button")
+    assert frame(profile, scales) == [pytest.approx(kernels * 1.3, rel=0.01), nodes]
+    profile.wheel(profile.centre_of("#nodeGraph"), 200)
+    profile.wait_until(f"({scales})[1] < {nodes}")
+    profile.click("#kernelButtons button:nth-child(3)")
+    assert frame(profile, scales) == [pytest.approx(kernels), pytest.approx(float(nodes) * 0.67, rel=0.01)]
+
+
+def memory_point(page: Page, launch: float, share: float) -> tuple[float, float]:
+    """The point of the arena in the middle of a launch, so far from its bottom to its top."""
+    page.evaluate("part('memory').scrollIntoView({ block: 'center' })")
+    x, y = page.evaluate(
+        f"(r => [r.left + 104 + ({launch} + .5) / 2 * (r.width - 112), r.top + 18 + 250 * {1 - share}])"
+        "(part('memory').getBoundingClientRect())"
+    )  # type: ignore[misc]
+    return x, y
+
+
+def test_what_lies_in_the_arena_is_told_where_the_mouse_is(profile: Page) -> None:
+    profile.mouse("mouseMoved", *memory_point(profile, 1, 0.5))
+    told = str(frame(profile, "part('memoryHovered').textContent"))
+    for text in ("products/rectify", "launch 0 (k0 contraction)", "192 B (192 bytes) at offset 0", "launches 0 to 1"):
+        assert text in told
+    # The slot has 256 bytes.
+    profile.mouse("mouseMoved", *memory_point(profile, 1, 0.9))
+    assert str(frame(profile, "part('memoryHovered').textContent")).strip() == ""
+    assert "192 B of 256 B are in use at most, in launch 0" in str(profile.evaluate("part('memoryNote').textContent"))
+
+
+def test_a_click_on_a_value_marks_the_kernel_that_makes_it(profile: Page) -> None:
+    profile.click(memory_point(profile, 0, 0.5))
+    assert frame(profile, MARKED) == [["k0 contraction"], ["MatMul", "Relu"]]
+    assert profile.evaluate(ROWS) == [0]
+
+
+def test_the_memory_of_a_profile_zooms_along_the_launches(profile: Page) -> None:
+    drawn = frame(profile, "[part('memory').dataset.drawn, part('memory').dataset.to]")
+    assert drawn == ["5", "2.000"]
+    at = memory_point(profile, 0, 0.5)
+    for _ in range(8):
+        profile.wheel(at, -120)
+    profile.wait_until("Number(part('memory').dataset.to) < 1")
+    # What only the second launch uses is out of view.
+    assert frame(profile, "part('memory').dataset.drawn") == "3"
+    profile.click(at, times=2)
+    assert frame(profile, "part('memory').dataset.drawn") == "5"
+
+
+def test_a_profile_without_a_report_has_neither_memory_nor_graphs(page: Page, tmp_path: Path) -> None:
+    show(page, replace(PROFILE, memory=None, compiled=Compiled()).html(), tmp_path)
+    assert page.evaluate("['memorySection', 'graphsSection'].map(id => part(id).hidden)") == [True, True]
+    page.click("#timeline rect")
+    assert page.evaluate(ROWS) == [0]
+
+
+def large_profile(count: int) -> str:
+    """The page of a profile of so many launches, each with three nodes and a value for the next two."""
+    launches, nodes, lives = [], [], []
+    for k in range(count):
+        names = [f'graph "main", node {3 * k + j} "layers.{k}/{j}" (ai.onnx.Add-14)' for j in range(3)]
+        reads = [f"slot {(k - j) % 3}" for j in (1, 2) if k >= j] or ["x"]
+        launches.append({"kind": "pointwise", "node": names[2], "nodes": names, "steps": [{"kernel": "k0"}],
+                         "reads": reads, "writes": [f"slot {k % 3}"]})  # fmt: skip
+        nodes += [
+            {"node": name, "reads": [f"v{3 * k + j}"], "writes": [f"v{3 * k + j + 1}"]} for j, name in enumerate(names)
+        ]
+        lives.append({"slot": k % 3, "bytes": "64", "first": k, "last": min(k + 2, count - 1)})
+    segment = {"prefix": "", "slots": ["64"] * 3, "lives": lives}
+    memory = {"segments": [segment], "values": {}, "weights": []}
+    report = {"launches": launches, "nodes": nodes, "memory": memory}
+    kernels = tuple(replace(KERNEL, launch=k, nodes=tuple(launches[k]["nodes"])) for k in range(count))  # type: ignore[arg-type]
+    plan = memory_plan(report, (), (), ())
+    return replace(PROFILE, kernels=kernels, memory=plan, compiled=Compiled(report)).html()
+
+
+@pytest.mark.slow
+def test_frames_of_a_profile_of_5_000_launches_are_drawn_within_a_tenth_of_a_second(page: Page, tmp_path: Path) -> None:
+    show(page, large_profile(5000), tmp_path)
+    page.evaluate("""{ window.spent = []; const request = requestAnimationFrame;
+        requestAnimationFrame = act => request(() => {
+            const at = performance.now(); act(); spent.push(performance.now() - at); }); }""")
+    at = memory_point(page, 0, 0.5)
+    for turn in (-120, -120, -120, 120, 120):
+        page.wheel(at, turn)
+    page.drag(at, (at[0] + 200, at[1]))
+    page.click("#kernelButtons button:nth-child(3)")
+    page.click("#nodeButtons button:nth-child(3)")
+    page.click("#graphSearch")
+    page.type("layers.3210/")
+    page.click("#graphResults button")
+    spent = frame(page, "spent")
+    assert isinstance(spent, list)
+    assert len(spent) > 8
+    assert sorted(spent)[len(spent) // 2] < 100
 
 
 @pytest.mark.parametrize("size", SIZES)
