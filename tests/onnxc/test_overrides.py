@@ -65,6 +65,16 @@ MADE_FOR_ONE = {
     "the first of rows that indices of a batch pick from": """m (float[1, 4] x) => (float[1, 1] y)
       <float[3, 4] d = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
       i = ArgMax <axis = 1> (x)  y = GatherElements <axis = 1> (d, i) }""",
+    "elements of heads that a batch was merged with": """m (float[1, 4, 3] x) => (float[1, 2, 2, 2] y)
+      <int64[3] s = {2, 2, 3}, int64[2, 2, 2] i = {0, 1, 2, 0, 1, 1, 2, 2}, int64[4] t = {1, 2, 2, 2}> {
+      a = Reshape (x, s)  b = GatherElements <axis = 2> (a, i)  y = Reshape (b, t) }""",
+    "constants of heads by indices of a merged batch": """m (float[1, 4, 3] x) => (float[1, 2, 2, 1] y)
+      <int64[3] s = {2, 2, 3}, float[2, 2, 3] d = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, int64[4] t = {1, 2, 2, 1}> {
+      a = Reshape (x, s)  i = ArgMax <axis = 2> (a)  b = GatherElements <axis = 2> (d, i)  y = Reshape (b, t) }""",
+    "a table as long as the indices that a batch was merged with": """m (float[1, 4, 3] x) => (float[1, 4] y)
+      <float[4] d = {1, 2, 3, 4}, int64[1] s = {4}, int64[2] t = {4, 1}> {
+      i = ArgMax <axis = 2, keepdims = 0> (x)  a = Transpose (i)  b = Reshape (a, s)
+      c = GatherElements <axis = 0> (d, b)  e = Reshape (c, t)  y = Transpose (e) }""",
     "a first state": """m (float[2, 1, 2] x, float[1, 3, 2] w, float[1, 3, 1] r) => (float[1, 1, 1] y)
       <float[1, 1, 1] h = {0.5}> { a, y = GRU <hidden_size = 1> (x, w, r, , , h) }""",
     "one part": """m (float[1, 4] x) => (float[1, 4] y) <int64[1] s = {1}> { y = Split <axis = 0> (x, s) }""",

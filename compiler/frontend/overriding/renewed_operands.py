@@ -222,6 +222,7 @@ def _gather_elements(at: Renewal) -> Operands:
     if at.batch(0, axis) is not None:
         at.refuse(f"GatherElements takes elements of axis {axis}, which now holds a batch")
     of_data = [other for other in at.changed(0) if other != axis]
+    at = replace(at, operands=repeated_for_batch(at, apart=(axis - len(shapes[0]),)))
     operands = at.repeated(1, {other: shapes[1][other] for other in of_data if shapes[0][other] == 1})
     data, of_indices = operands[0], [other for other in at.changed(1) if other not in (axis, *of_data)]
     assert data is not None, at.node
@@ -233,12 +234,12 @@ def _gather_elements(at: Renewal) -> Operands:
 
 def _elementwise(at: Renewal) -> Operands:
     """Operands that are broadcast: what each element of a batch has in common is repeated for each."""
-    return repeated_for_batch(at, inner_axes=0)
+    return repeated_for_batch(at)
 
 
 def _matmul(at: Renewal) -> Operands:
     """A, B: as elementwise, but for the axes that are multiplied."""
-    return repeated_for_batch(at, inner_axes=2)
+    return repeated_for_batch(at, apart=(-2, -1))
 
 
 def _normalized(at: Renewal) -> Operands:

@@ -4,6 +4,8 @@ Windows of an image, or heads, are merged with the batch: [B, 64, ...] becomes [
 is added. For a larger batch the constant is repeated for each of its elements, wherever in the axis the batch lies.
 """
 
+from collections.abc import Collection
+
 from onnxc.compiler.frontend.overriding.held_sizes import HeldSize
 from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal
 from onnxc.compiler.ir.builder import Builder
@@ -13,8 +15,11 @@ from onnxc.compiler.ir.module import Value
 __all__ = ["repeated_for_batch"]
 
 
-def repeated_for_batch(at: Renewal, *, inner_axes: int) -> Operands:
-    """The operands of a node that broadcasts all but the last `inner_axes`, those without the batch repeated for it."""
+def repeated_for_batch(at: Renewal, *, apart: Collection[int] = ()) -> Operands:
+    """The operands of a node of which axes are the same, counted from the end, those without the batch repeated for it.
+
+    apart: axes, below 0, along which each operand has its own.
+    """
     batches = {axis: batch for index in range(len(at.operands)) for axis, batch in _batched(at, index).items()}
     operands = list(at.operands)
     for index, value in enumerate(at.operands):
@@ -22,7 +27,8 @@ def repeated_for_batch(at: Renewal, *, inner_axes: int) -> Operands:
         for axis, (old, batch) in batches.items():
             is_whole = (
                 shapes is not None
-                and len(shapes[0]) >= -axis > inner_axes
+                and len(shapes[0]) >= -axis
+                and axis not in apart
                 and shapes[0][axis] == shapes[1][axis] == old
             )
             if value is not None and is_whole:
