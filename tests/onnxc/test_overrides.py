@@ -292,6 +292,64 @@ def test_the_element_type_of_an_input_goes_on_to_the_outputs() -> None:
     assert [str(info) for info in exe.outputs] == ["y: f64[N]"]
 
 
+WEIGHTED = "m (float[N, 2] x) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}> { y = MatMul (x, w) }"
+COUNTED = "m (int64[N] x) => (bool[N] y) <int64 p = {1}> { y = Equal (x, p) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "x", "expected"),
+    [
+        (WEIGHTED, "float16", [[1, 2.5]], np.array([[8.5, 12]], np.float32)),
+        (WEIGHTED, "float64", [[1, 2.5]], np.array([[8.5, 12]], np.float32)),
+        (WEIGHTED, "uint8", [[255, 1]], np.array([[258, 514]], np.float32)),
+        (WEIGHTED, "bool", [[True, False]], np.array([[1, 2]], np.float32)),
+        (COUNTED, "int32", [0, 1], np.array([False, True])),
+        (COUNTED, "bool", [False, True], np.array([False, True])),
+    ],
+)
+def test_what_meets_a_weight_goes_on_in_its_type(text: str, dtype: str, x: object, expected: np.ndarray) -> None:
+    model = model_from_text(f"{HEADER} {text}")
+    exe = onnxc.compile(model, "interpreter", dtypes={"x": dtype})
+    assert [str(info.dtype) for info in exe.inputs] == [dtype]
+    actual = np.asarray(exe(np.array(x, dtype)))
+    assert actual.dtype == expected.dtype
+    assert np.array_equal(actual, expected)
+
+
+def test_floats_do_not_become_integers() -> None:
+    with pytest.raises(onnxc.ModelError, match="input B is tensor\\(int64\\), and T is tensor\\(float\\) already"):
+        onnxc.compile(model_from_text(f"{HEADER} {COUNTED}"), "interpreter", dtypes={"x": "float32"})
+
+
+def test_a_model_of_types_alone_has_no_casts() -> None:
+    with pytest.raises(
+        onnxc.ModelError, match="input B is tensor\\(float\\), and T is tensor\\(float16\\) already"
+    ) as raised:
+        onnxc.infer(model_from_text(f"{HEADER} {WEIGHTED}"), dtypes={"x": "float16"})
+    assert "old size" not in str(raised.value)
+
+
+TENSORS_OF_ML = {
+    "labels": """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 4]> m (float[N] x) => (float[N] y) {
+      y = ai.onnx.ml.LabelEncoder <keys_tensor = float[2] {1, 2}, values_tensor = float[2] {3, 4},
+                                   default_tensor = float[1] {0}> (x) }""",
+    "trees": """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 5]> m (float[N, 1] x) => (float[N, 1] y) {
+      y = ai.onnx.ml.TreeEnsemble <n_targets = 1, tree_roots = [0], nodes_modes = uint8[1] {0}, nodes_featureids = [0],
+        nodes_splits = float[1] {1.5}, nodes_truenodeids = [0], nodes_trueleafs = [1], nodes_falsenodeids = [1],
+        nodes_falseleafs = [1], leaf_targetids = [0, 0], leaf_weights = float[2] {3, 4}> (x) }""",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", TENSORS_OF_ML)
+def test_all_floats_change_about_operators_that_hold_tensors(name: str, dtype: str) -> None:
+    exe = onnxc.compile(model_from_text(TENSORS_OF_ML[name]), "interpreter", dtypes=dtype)
+    shape = (2, 1) if name == "trees" else (2,)
+    x = np.array([1, 2], exe.inputs[0].dtype).reshape(shape)
+    assert [str(info.dtype) for info in (*exe.inputs, *exe.outputs)] == [dtype] * 2
+    assert np.array_equal(np.asarray(exe(x)).astype(np.float32), np.array([3, 4], np.float32).reshape(shape))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_all_floats_of_a_model_may_have_one_type(dtype: str) -> None:
     text = """m (float[N, 2] x) => (float[N, 2] y) <float[2, 2] w = {1, 2, 3, 4}> {

@@ -8,6 +8,7 @@ from onnxc.compiler.frontend.graph import GraphNode
 from onnxc.compiler.frontend.lower.attempt import RenewedSizes
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
+from onnxc.compiler.frontend.overriding.declared_elements import with_declared_elements
 from onnxc.compiler.frontend.overriding.renewal import Operands
 from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, list_of_sizes, renewed_operands
 
@@ -29,7 +30,12 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
         frame.attempt.findings += problem.diagnostics
         return None
     frame.attempt.renewed += _renewed_sizes(node, given, operands, frame)
-    return operands if session.floats is None else cast_operands(node, operands, session.floats, frame.ir)
+    if session.floats is not None:
+        operands = cast_operands(node, operands, session.floats, frame.ir)
+    if session.types_all:
+        # Types are all that is written into a model: it would lack the casts.
+        return operands
+    return with_declared_elements(node, operands, session.before.operands.get(key, ()), frame.ir)
 
 
 def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: Frame) -> Iterator[RenewedSizes]:

@@ -76,7 +76,8 @@ def restrictions(module: Module, overridden: Sequence[tuple[Dim, Dim]]) -> Itera
 
 def with_overrides(finding: Diagnostic, before: AsDeclared) -> Diagnostic:
     """The finding with what is overridden, and with what to do where it may be for an old size that a node holds."""
-    advice = () if finding.code == "overridden-size" else (f"where a node holds an old size as a number, {ADVICE}",)
+    is_size = bool(before.overridden) and finding.code != "overridden-size"
+    advice = (f"where a node holds an old size as a number, {ADVICE}",) if is_size else ()
     return replace(finding, values=(*finding.values, *before.shown, *advice))
 
 
