@@ -61,6 +61,7 @@ def test_blocks_of_boxes_give_the_first_of_equals(limits: Sequence[float], targe
     random = np.random.default_rng(0)
     for boxes in (3, 64, 300, 1000, 4001):
         corners = random.integers(0, 90, (1, boxes, 4)).astype(np.float32)
+        corners[random.random(corners.shape) < 0.03] = random.choice([np.nan, np.inf, -np.inf, -0.0])
         scores = random.standard_normal((1, 2, boxes)).astype(np.float32)
         scores[0, 1] = random.choice([np.nan, -np.inf, np.inf, -0.0, 0.0, 0.5, 1.0], boxes)
         native.check(corners, scores)
