@@ -34,7 +34,7 @@ from onnxc.compiler.codegen_host.llvm_values import (
     vector_shape,
     vector_type,
 )
-from onnxc.compiler.codegen_host.scoped_values import ScopedValues
+from onnxc.compiler.codegen_host.scoped_values import EntryCode, ScopedValues
 
 __all__ = ["Float", "FunctionBuilder", "Int", "Reg"]
 
@@ -98,10 +98,7 @@ class FunctionBuilder:
         self._linkage = "internal " if internal else "hidden " if hidden else ""
         self._attributes = attributes
         self._lines: list[str] = []
-        # What is computed at the entry, behind so many lines, and what of it is known everywhere.
-        self._entry_lines: list[str] = []
-        self._entry_end = 0
-        self._entry_known = ScopedValues()
+        self._entry = EntryCode()
         self._allocas: list[str] = []
         self._values = self._labels = 0
         self._block = "entry"
@@ -145,8 +142,7 @@ class FunctionBuilder:
         """The definition, complete once every block has ended in `ret`."""
         assert not self._is_open, f"function {self.name} does not end in ret"
         head = f"define {self._linkage}{self.returns} @{self.name}({self._signature}) {self._attributes} {{\nentry:"
-        before, behind = self._lines[: self._entry_end], self._lines[self._entry_end :]
-        return "\n".join([head, *self._allocas, *before, *self._entry_lines, *behind, "}\n"])
+        return "\n".join([head, *self._allocas, *self._entry.inserted(self._lines), "}\n"])
 
     def value(self, instruction: str, type: str) -> Reg:
         """The result of an instruction given as text, for what has no method here."""
@@ -165,7 +161,7 @@ class FunctionBuilder:
 
     def end_entry(self) -> None:
         """What is there so far is all that `at_entry` may use."""
-        self._entry_end = len(self._lines)
+        self._entry.end = len(self._lines)
 
     @contextmanager
     def at_entry(self) -> Iterator[None]:
@@ -174,7 +170,7 @@ class FunctionBuilder:
         In a loop LLVM computes again what it has no register for, where a value of the entry is read from the stack.
         """
         lines, known = self._lines, self._known
-        self._lines, self._known = self._entry_lines, self._entry_known
+        self._lines, self._known = self._entry.lines, self._entry.known
         yield
         self._lines, self._known = lines, known
 

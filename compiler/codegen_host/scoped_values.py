@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
-__all__ = ["ScopedValues"]
+__all__ = ["EntryCode", "ScopedValues"]
 
 
 class ScopedValues:
@@ -32,3 +33,16 @@ class ScopedValues:
         for instruction in self._added[count:]:
             del self._values[instruction]
         del self._added[count:]
+
+
+@dataclass
+class EntryCode:
+    """Lines that come behind the first `end` lines of a function, and what they compute, which is known everywhere."""
+
+    end: int = 0
+    lines: list[str] = field(default_factory=list)
+    known: ScopedValues = field(default_factory=ScopedValues)
+
+    def inserted(self, lines: list[str]) -> list[str]:
+        """The lines of a function with those of its entry."""
+        return [*lines[: self.end], *self.lines, *lines[self.end :]]
