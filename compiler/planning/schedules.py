@@ -237,8 +237,8 @@ class ContractionSchedule(Schedule):
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
     packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
-    panels. unit_rows: the rows of a unit where several tiles share what is packed for them; 0 for one tile. resident:
-    how many programs there are at most, each of which makes one tile after the other; 0 for one tile of each.
+    panels. resident: how many programs there are at most, each of which makes one tile after the other; 0 for one tile
+    of each.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
@@ -249,7 +249,6 @@ class ContractionSchedule(Schedule):
     packs_rows: bool = False
     keeps_rows: bool = False
     packs_columns: bool = False
-    unit_rows: int = 0
     split: int = 1
     block_copies: bool = False
     resident: int = 0

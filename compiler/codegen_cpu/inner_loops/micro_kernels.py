@@ -85,12 +85,22 @@ def by_steps(f: FunctionBuilder, rows: Int, steps: Sequence[int], call: Callable
 
 
 @record
+class Ahead:
+    """A panel that is read when `all_rows` have been multiplied, of which the rows of a product are those from `first`
+    on: it gets into the second-level cache meanwhile."""
+
+    panel: Reg
+    first: Int
+    all_rows: Int
+
+
+@record
 class Product:
     """Rows of A against one panel, into one tile.
 
     Strides count elements: `row_stride` is that of a row of A, `k_stride` that of a step of k in A, of which there are
-    `depth`: groups of neighbours. panel_stride: that of a step of k in the panel, None for a packed one. ahead: where a
-    panel of this size lies that is read next, if any; it gets into the second-level cache meanwhile.
+    `depth`: groups of neighbours. panel_stride: that of a step of k in the panel, None for a packed one. ahead: the
+    panel of this size that is read next, if any.
     """
 
     a: Reg
@@ -100,7 +110,7 @@ class Product:
     tile: Reg
     depth: Int
     panel_stride: Int | None = None
-    ahead: Reg | None = None
+    ahead: Ahead | None = None
 
 
 def multiply(
@@ -115,24 +125,26 @@ def multiply(
         tile = f.gep(product.tile, f.mul(row, vectors * lanes), register_type(types.sums))
         name = MicroKernel(types, step, vectors).name
         strides = (product.row_stride, product.k_stride)
-        ahead = _part_ahead(f, product, row, rows, types, shape)
+        ahead = _part_ahead(f, product, row, types, shape)
         f.call(name, "void", a, *strides, product.panel, panel_stride, tile, product.depth, accumulate, ahead)
 
     by_steps(f, rows, row_steps(full), call)
 
 
 def _part_ahead(
-    f: FunctionBuilder, product: Product, row: Int, rows: Int, types: ProductTypes, shape: tuple[int, int, int]
+    f: FunctionBuilder, product: Product, row: Int, types: ProductTypes, shape: tuple[int, int, int]
 ) -> Reg:
     """What the product of the rows from `row` on fetches: a vector for each step of k, so that the panel ahead is there
     after as many full steps of rows as it has vectors. Of fewer rows nothing: what they read is what they wait for.
     """
     vectors, lanes, full = shape
-    if product.ahead is None or (isinstance(rows, int) and rows < vectors * full):
+    ahead = product.ahead
+    if ahead is None or (isinstance(ahead.all_rows, int) and ahead.all_rows < vectors * full):
         return product.panel
-    part = f.mul(f.mul(f.udiv(row, full), product.depth), lanes * types.group)
-    is_fetched = f.and_(f.icmp("sge", rows, vectors * full), f.icmp("slt", row, vectors * full))
-    return f.select(is_fetched, f.gep(product.ahead, part, memory_type(types.panel)), product.panel)
+    step = f.udiv(f.add(ahead.first, row), full)
+    part = f.mul(f.mul(step, product.depth), lanes * types.group)
+    is_fetched = f.and_(f.icmp("sge", ahead.all_rows, vectors * full), f.icmp("slt", step, vectors))
+    return f.select(is_fetched, f.gep(ahead.panel, part, memory_type(types.panel)), product.panel)
 
 
 @record

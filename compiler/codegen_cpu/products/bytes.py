@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.byte_panels import byte_library, multiply_bytes, panel_steps, whole_steps
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.integer_packing import pack_groups
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Product
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Ahead, Product
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums
@@ -166,7 +166,8 @@ class _Bytes:
         multiplied = (accumulate, self.types, self._shape, frame.target)
         # Packed panels, and the blocks of each, lie in the order in which they are read.
         step = self.width * self.group
-        ahead = f.gep(panel, f.mul(self._steps(count), step), memory_type(self.types.panel)) if self.is_packed else None
+        following = f.gep(panel, f.mul(self._steps(count), step), memory_type(self.types.panel))
+        ahead = Ahead(following, 0, rows) if self.is_packed else None
         multiply_bytes(f, replace(self._product(a, panel, k, count, rows), ahead=ahead), rows, *multiplied)
         if self.flips and not self.is_packed:
             product = Product(self.zeros, 0, 0, panel, self.flipped_sums, self._steps(count))

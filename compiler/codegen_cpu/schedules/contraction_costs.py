@@ -75,7 +75,7 @@ def _panel_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     """Multiply-adds, and what takes as long as so many of them; the last panel is as narrow as its columns are."""
     assert isinstance(schedule.workers, Threads), schedule
     lanes, vectors = schedule.workers.lanes, schedule.tile.columns // schedule.workers.lanes
-    chunks = -(-sizes.rows // (schedule.unit_rows or schedule.tile.rows))
+    chunks = -(-sizes.rows // schedule.tile.rows)
     panels, rest = divmod(-(-sizes.columns // lanes), vectors)
     unit = UNIT_PRODUCTS if schedule.packing is None else CONSTANT_UNIT_PRODUCTS
     products = chunks * (panels + bool(rest)) * unit + sizes.rows * _finish(gemm, sizes.columns, lanes)

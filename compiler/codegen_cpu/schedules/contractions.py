@@ -35,9 +35,9 @@ WORDS = (I32, U32, I64, U64)
 """Integers that are multiplied so too, where both sides and the sums are of one type: i32[768, 768] by a vector took
 745 us by the general kernel, and 169 by lines."""
 
-CHUNK_ROWS = 256
-"""The most rows of A against one panel, which then comes from far memory once for all of them: 128x768x3072 took 8.4 ms
-in chunks of 96 and 7.1 ms in one.
+CHUNK_ROWS = 512
+"""The most rows of A against one panel, which then comes from far memory once for all of them. Of 128x768x3072 chunks
+of 96 took 8.4 ms and one of all 7.1; of 512x768x3072 on Zen 5 256 had 91 % of the peak, 512 had 93, 768 and 1024 92.
 """
 
 LEAST_UNITS = 4
@@ -46,26 +46,24 @@ LEAST_UNITS = 4
 LEAST_CHUNK_ROWS = 96
 """Rows beside which reading their panel once more takes little time."""
 
-SHARED_BLOCKS = 2
-"""The blocks of rows in registers that a tile has where several tiles share a panel that is packed for them: results
-are written while the next ones are computed. 6 products of 1500x64x1500 took 44 ms with 2 of them and 49 ms with 16.
+GROUP_BLOCKS = 2
+"""The blocks of rows in registers that are multiplied by the last of a panel before their results are written: these
+are still in the first-level cache. 6 products of 1500x64x1500 took 44 ms with 2 of them and 49 ms with 16.
 """
 
 SHORT_DEPTH = 96
-"""Up to so much of k a tile has so few blocks of rows too where panels are not packed for it: results are most of what
-moves, and are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of cycles:
+"""Up to so much of k a unit has no more rows, where panels are not packed for it: results are most of what moves, and
+are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of cycles:
 1200x32x512 3.3 and 3.8, 1200x64x2048 22.4 and 25.6, 1200x96x1000 16.3 and 16.8; 1200x128x1000 22.9 and 21.2.
 """
 
-SHARING_ROWS = 768
-"""The most rows that share such a panel: packing it takes no time beside them, and threads have units to share."""
+BLOCK_DEPTH = 1024
+"""How much of k is multiplied before the next block of a panel is read, or packed, which is in the second-level cache
+then. On Zen 5 512x3072x768 and 1024x1024x1024 had 93 and 91 % of the peak with 512, and 95 and 94 with 1024 and with
+1536. Packed on the way, 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with 256, 512 and 1024."""
 
-BLOCK_DEPTH = 512
-"""How much of k is multiplied before the next panel block is read: 128 KiB of a panel, in the second-level cache."""
-
-PACK_DEPTH = 1024
-"""The same for a B that is packed on the way, on the stack. 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with
-256, 512 and 1024."""
+TILED_DEPTH = 512
+"""The same for tile registers, whose sums are not finished group by group."""
 
 BFLOAT_GROUP = 2
 """Neighbours along k that a tile register multiplies at once."""
@@ -213,17 +211,15 @@ def _panels(
 ) -> ContractionSchedule:
     is_constant = has_constant_panels(problem, gemm)
     lanes = target.vector_bits // sums.bits
-    width, depth = vectors * lanes, PACK_DEPTH if packs and not is_constant else BLOCK_DEPTH
-    is_shared = packs and not gemm.outer_k and isinstance(gemm.depth, int) and gemm.depth <= depth
+    width = vectors * lanes
     parameter = problem.block.parameters.index(gemm.b.base)
     way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
     is_short = not packs and isinstance(gemm.depth, int) and gemm.depth <= SHORT_DEPTH
     registers = register_rows(vectors, target)
-    rows = SHARED_BLOCKS * registers if is_shared or is_short else _chunk_rows(gemm, width)
+    rows = GROUP_BLOCKS * registers if is_short else _chunk_rows(gemm, width)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(rows, width, depth),
-        unit_rows=SHARING_ROWS if is_shared else 0,
+        tile=Tile(rows, width, BLOCK_DEPTH),
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(registers, width),
         left=gemm.left,
@@ -241,7 +237,7 @@ def _bfloat_tiles(gemm: Problem, problem: KernelProblem) -> ContractionSchedule:
     panels = constant_panels(gemm, width, group=BFLOAT_GROUP, whole=TILE_STEPS)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(_chunk_rows(gemm, width), width, BLOCK_DEPTH),
+        tile=Tile(_chunk_rows(gemm, width), width, TILED_DEPTH),
         arithmetic=Arithmetic(str(BF16), F32),
         registers=Tile(2 * TILE_ROWS, width),
         left=gemm.left,
@@ -278,7 +274,7 @@ def _lines(gemm: Problem, sums: DType, target: Target) -> ContractionSchedule:
     lanes = target.vector_bits // sums.bits
     return ContractionSchedule(
         algorithm="lines",
-        tile=Tile(LINE_ROWS, 1, PACK_DEPTH),
+        tile=Tile(LINE_ROWS, 1, BLOCK_DEPTH),
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(min(8, lanes), lanes),
         left=gemm.left,

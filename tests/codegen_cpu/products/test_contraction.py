@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_cpu.emit import kernel_pieces
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import PAIR
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, ProductTypes
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.codegen_cpu.schedules.contractions import BLOCK_DEPTH, CHUNK_ROWS, GROUP_BLOCKS
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
@@ -16,6 +17,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import segments_of
 from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
@@ -118,13 +120,31 @@ def test_constants_that_repeat_along_axes_summed_apart(repeated: tuple[int, ...]
         native.check(_whole(F32, 4, rows, 5))
 
 
-@pytest.mark.parametrize("depth", [1, 255, 256, 257, 511, 512, 513, 1100])
+@pytest.mark.parametrize("depth", [1, 257, BLOCK_DEPTH - 1, BLOCK_DEPTH, BLOCK_DEPTH + 1, 2 * BLOCK_DEPTH + 70])
 def test_depths_around_the_blocks(depth: int) -> None:
     b = _whole(F32, depth, 70, seed=1)
     native = Native(make([f"f32[5, {depth}]", "f32[K, 33]", "f32[5, K]"], lambda ir, x, y, z: [
         ir.dot(x, ir.constant(b), "mk,kn->mn"), ir.dot(z, y, "mk,kn->mn")
     ]))  # fmt: skip
     native.check(_whole(F32, 5, depth), _whole(F32, depth, 33, seed=2), _whole(F32, 5, depth, seed=3))
+
+
+@pytest.mark.parametrize("depth", [0, 20, BLOCK_DEPTH + 5])
+def test_rows_around_groups_and_units(depth: int) -> None:
+    """Those of a group are finished together, with the last block of the sum, by elements that were asked for before.
+
+    What the product is added to is in its order, and turned.
+    """
+    w = _whole(F32, depth, 70, seed=1)
+    equation = "mk,kn->mn"
+    native = Native(make([f"f32[M, {depth}]", "f32[M, 70]", "f32[70, M]"], lambda ir, x, y, z: [
+        ir.add(ir.dot(x, ir.constant(w), equation), y),
+        ir.add(ir.dot(x, ir.constant(w + 1), equation), ir.transpose(z, (1, 0))),
+    ]))  # fmt: skip
+    registers = native.plan.kernels[0].scheduled(ContractionSchedule).registers
+    group = GROUP_BLOCKS * registers.rows if registers is not None else 1
+    for rows in (0, 1, group - 1, group, group + 1, CHUNK_ROWS - 1, CHUNK_ROWS, CHUNK_ROWS + group + 1):
+        native.check(_whole(F32, rows, depth), _whole(F32, rows, 70, seed=2), _whole(F32, 70, rows, seed=3))
 
 
 def test_products_round_as_little_as_a_sum_in_order() -> None:

@@ -105,10 +105,9 @@ def test_results_of_a_short_sum_are_written_along_their_rows(depth: int) -> None
     native.check(x, bound=2 * precision(F32))
 
 
-def test_tiles_of_rows_share_a_panel() -> None:
-    """Deep enough for one block, and more rows than one tile and than one unit have."""
+def test_rows_of_units_share_a_panel_that_is_packed() -> None:
     native = Native(make(["f32[M, 20]", "f32[N, 20]"], lambda ir, x, y: ir.dot(x, y, "mk,nk->mn")))
-    assert native.plan.kernels[-1].scheduled(ContractionSchedule).unit_rows > 0
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).packs_columns
     for rows in (0, 1, 95, 97, 900):
         native.check(sample(F32, rows, 20), sample(F32, 70, 20, seed=1), bound=2e-6)
 
