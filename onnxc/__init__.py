@@ -134,27 +134,29 @@ def compile(
 
     Raises ModelError, UnsupportedError, InputError.
     """
-    checked = importlib.import_module("onnxc.compiler.options").make_options(
-        target,
-        dims,
-        shapes,
-        dtypes,
-        precision,
-        specialize,
-        freeze_params,
-        config,
-        devices,
-        threads,
-        cache,
-        limits,
-        strict,
-        operators,
-        allow_links,
-        opset,
-        microbatches,
-        outputs,
-    )
-    return _compiled(model, checked)
+    # What is imported for it lives on, as what is compiled does, so that searching it for garbage would be in vain.
+    with importlib.import_module("onnxc.compiler.jobs.rare_collections").rare_collections():
+        options = importlib.import_module("onnxc.compiler.options").make_options(
+            target,
+            dims,
+            shapes,
+            dtypes,
+            precision,
+            specialize,
+            freeze_params,
+            config,
+            devices,
+            threads,
+            cache,
+            limits,
+            strict,
+            operators,
+            allow_links,
+            opset,
+            microbatches,
+            outputs,
+        )
+        return _compiled(model, options)
 
 
 def _compiled(model: "ModelSource", options: "CompileOptions") -> "Executable":

@@ -37,21 +37,22 @@ def compile_decoder(
 
     Raises ModelError, UnsupportedError, InputError.
     """
-    options = importlib.import_module("onnxc.compiler.options").make_options(
-        target,
-        dims,
-        precision=precision,
-        threads=threads,
-        cache=cache,
-        limits=limits,
-        operators=operators,
-        allow_links=allow_links,
-        opset=opset,
-    )
-    compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
-    make_decoder = importlib.import_module("onnxc.runtime.decoding.load_decoder").make_compiled_decoder
-    decoder: Decoder = make_decoder(compiled_artifact(model, options, "decoder"), options.threads, max_length)
-    return decoder
+    with importlib.import_module("onnxc.compiler.jobs.rare_collections").rare_collections():
+        options = importlib.import_module("onnxc.compiler.options").make_options(
+            target,
+            dims,
+            precision=precision,
+            threads=threads,
+            cache=cache,
+            limits=limits,
+            operators=operators,
+            allow_links=allow_links,
+            opset=opset,
+        )
+        compiled_artifact = importlib.import_module("onnxc.compiler.artifact_cache.cached_artifact").compiled_artifact
+        make_decoder = importlib.import_module("onnxc.runtime.decoding.load_decoder").make_compiled_decoder
+        decoder: Decoder = make_decoder(compiled_artifact(model, options, "decoder"), options.threads, max_length)
+        return decoder
 
 
 def load_decoder(
