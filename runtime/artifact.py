@@ -17,8 +17,8 @@ The file is a zip archive of stored members, each beginning on a page, so that t
     pipeline.json     how segments make one model, where it is a pipeline (runtime/devices/pipeline.py): the first one
     segments/N/       all of the above, the manifest included, for each segment behind the first, from 1
 
-Behind them come the directory of the archive and a digest of the whole file (runtime/files/saved_file.py). The same
-artifact gives the same bytes.
+Behind them come the directory of the archive and a digest of the whole file (runtime/files/saved_file.py), blank in the
+cache of artifacts. The same artifact gives the same bytes.
 """
 
 import io
@@ -126,14 +126,15 @@ def write_artifact(artifact: Artifact, path: str | os.PathLike[str]) -> SavedFil
     name = artifact_path(path)
     try:
         with replaced_file(name, what="the artifact") as file:
-            digest = write_archive(artifact, file)
+            write_archive(artifact, file)
+            digest = write_digest(file)
     except OSError as problem:
         raise DeviceError(f'cannot write "{name}": {problem.strerror}', code="artifact-unwritable") from problem
     return SavedFile(os.path.realpath(name), digest)
 
 
-def write_archive(artifact: Artifact, file: BinaryIO) -> str:
-    """The digest of what is written into an empty file."""
+def write_archive(artifact: Artifact, file: BinaryIO) -> None:
+    """Writes into an empty file all but its digest, which is left blank."""
     members = _members(artifact)
     archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
     try:
@@ -145,13 +146,13 @@ def write_archive(artifact: Artifact, file: BinaryIO) -> str:
         # The file is given up: closing the archive would write into it once more, and hide what went wrong.
         archive.fp = None
         raise
-    return write_digest(file)
 
 
 def artifact_bytes(artifact: Artifact) -> bytes:
     """What the file would hold."""
     file = io.BytesIO()
     write_archive(artifact, file)
+    write_digest(file)
     return file.getvalue()
 
 

@@ -36,7 +36,7 @@ from onnxc.runtime.devices.pipeline import Pipeline, decode_pipeline
 from onnxc.runtime.encoding import DecodeError
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
-from onnxc.runtime.files.saved_file import compute_digest, stated_digest
+from onnxc.runtime.files.saved_file import compute_digest, has_end, stated_digest
 from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.program import JsonValue, Program
 from onnxc.runtime.records import record
@@ -165,7 +165,10 @@ class Archive:
     def problems(self) -> list[str]:
         """What is not as it was written, by reading every byte of the file; nothing where all is well."""
         problems = self.damaged_members()
-        if not problems and compute_digest(self.file) != stated_digest(self.file):
+        stated = stated_digest(self.file)
+        if not problems and not stated:
+            problems.append("its digest was not computed, as those of files in the cache are not")
+        elif not problems and compute_digest(self.file) != stated:
             problems.append("what lies between the members, or the digest, is not what was written")
         return problems
 
@@ -175,7 +178,7 @@ class Archive:
         That takes a third of the time that the digest of the whole file does.
         """
         problems = [f"{name} is not what was written" for name in self.members if not self._is_whole(name)]
-        return problems if stated_digest(self.file) else [*problems, "it does not end with its digest"]
+        return problems if has_end(self.file) else [*problems, "it does not end with its digest"]
 
     def _is_whole(self, name: str) -> bool:
         """Whether the bytes of a member have the checksum that the archive has of them."""

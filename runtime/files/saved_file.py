@@ -1,7 +1,8 @@
 """The digest of an artifact: what it covers, where it stands, and files that are known by it.
 
 The last bytes of the file are the comment of the zip archive, "sha256:" and 64 hexadecimal digits: the digest of every
-byte before the digits, headers, padding and the directory of the archive included.
+byte before the digits, headers, padding and the directory of the archive included. The digits are zeros where nobody is
+going to compare the digest, which takes most of the time of writing a large file: in the cache of artifacts.
 """
 
 import hashlib
@@ -13,20 +14,20 @@ from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.files.plain_files import open_plain_file
 from onnxc.runtime.records import record
 
-__all__ = ["BLANK_DIGEST", "SavedFile", "compute_digest", "stated_digest", "write_digest"]
+__all__ = ["BLANK_DIGEST", "SavedFile", "compute_digest", "has_end", "stated_digest", "write_digest"]
 
 _DIGITS = 64
 # Of one read. Hashing was as fast with 64 KiB to 4 MiB at a time, and 7 % slower with 16 MiB.
 _READ_BYTES = 1 << 20
 
-# The comment before the digest is known.
+# The comment where the digest is not known.
 BLANK_DIGEST = b"sha256:" + b"0" * _DIGITS
-_STATED = re.compile(rb"sha256:([0-9a-f]{64})")
+_STATED = re.compile(rb"sha256:[0-9a-f]{64}")
 
 
 @record
 class SavedFile:
-    """A file that held the artifact of this digest when it was written or read."""
+    """A file that held the artifact of this digest when it was written or read; empty where it states none."""
 
     path: str
     digest: str
@@ -49,11 +50,20 @@ def write_digest(file: BinaryIO) -> str:
 
 
 def stated_digest(file: BinaryIO) -> str:
-    """The digest at the end of a file; empty where there is none."""
+    """The digest at the end of a file; empty where there is none, or it is blank."""
+    end = _end(file)
+    return end.removeprefix(b"sha256:").decode() if _STATED.fullmatch(end) and end != BLANK_DIGEST else ""
+
+
+def has_end(file: BinaryIO) -> bool:
+    """Whether a file ends with a digest or a blank one."""
+    return _STATED.fullmatch(_end(file)) is not None
+
+
+def _end(file: BinaryIO) -> bytes:
     start = file.seek(0, os.SEEK_END) - len(BLANK_DIGEST)
     file.seek(max(start, 0))
-    stated = _STATED.fullmatch(file.read())
-    return stated[1].decode() if stated else ""
+    return file.read()
 
 
 def compute_digest(file: BinaryIO) -> str:

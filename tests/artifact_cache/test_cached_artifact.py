@@ -19,6 +19,7 @@ from onnxc.compiler.artifact_cache import artifact_folder, cached_artifact
 from onnxc.compiler.artifact_cache.artifact_folder import ArtifactFolder
 from onnxc.compiler.driver import compile_model
 from onnxc.compiler.options import make_options
+from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.executable import Executable
 from tests.decoding.models import summing
 from tests.support.models import model_from_text, value_info
@@ -216,6 +217,25 @@ def test_a_damaged_artifact_is_compiled_again_and_replaced(tmp_path: Path, compi
         np.testing.assert_array_equal(exe(X), expected)
         assert file.read_bytes() == whole
     assert kept(tmp_path) == [file]
+
+
+def test_a_kept_file_is_all_but_the_digest_of_a_saved_one(tmp_path: Path) -> None:
+    exe = onnxc.compile(model_from_text(MODEL), cache=tmp_path)
+    exe.save(tmp_path / "saved.onnxc")
+    (file,) = kept(tmp_path)
+    saved = (tmp_path / "saved.onnxc").read_bytes()
+    assert file.read_bytes() == saved[:-64] + b"0" * 64
+    with pytest.raises(DeviceError, match="its digest was not computed"):
+        onnxc.verify(file)
+
+
+def test_a_kept_file_is_not_taken_for_another_by_its_digest(tmp_path: Path) -> None:
+    onnxc.compile(model_from_text(MODEL), cache=tmp_path)
+    (file,) = kept(tmp_path)
+    exe = onnxc.load(file)
+    sent = pickle.dumps(exe)
+    file.unlink()
+    np.testing.assert_array_equal(pickle.loads(sent)(X), exe(X))
 
 
 def test_the_artifact_of_another_format_is_compiled_again(tmp_path: Path, compiled: list[str]) -> None:
