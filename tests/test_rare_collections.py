@@ -2,13 +2,15 @@
 
 import gc
 import importlib
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import onnxc
 from onnxc.compiler import driver
-from onnxc.compiler.jobs.rare_collections import RARE, rare_collections
+from onnxc.compiler.jobs.rare_collections import RARE, import_for_good, rare_collections
 from onnxc.compiler.options import make_options
 from tests.support.models import model_from_text
 
@@ -83,3 +85,39 @@ def test_what_is_imported_for_compiling_is_not_searched_either(
     monkeypatch.setattr(importlib, "import_module", watched)
     onnxc.compile(model_from_text(MODEL), cache=False)
     assert (seen, gc.get_threshold()) == ([RARE], thresholds)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module that is not imported yet, with a list of its own."""
+    (tmp_path / "for_good.py").write_text("held = [[]]")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "for_good"
+    sys.modules.pop("for_good", None)
+
+
+def test_what_is_imported_for_good_is_old_at_once_and_can_still_become_garbage(module: str) -> None:
+    held = import_for_good(module).held
+    assert any(each is held for each in gc.get_objects(generation=2))
+    assert gc.get_freeze_count() == 0
+
+
+def test_only_the_first_import_makes_objects_old(module: str) -> None:
+    import_for_good(module)
+    gc.disable()
+    try:
+        young: list[list[object]] = [[]]
+        import_for_good(module)
+        assert not any(each is young for each in gc.get_objects(generation=2))
+    finally:
+        gc.enable()
+
+
+def test_what_the_process_has_frozen_stays_so(module: str) -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        import_for_good(module)
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()

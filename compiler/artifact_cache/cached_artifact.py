@@ -1,6 +1,5 @@
 """A model's artifact: from the cache, else compiled and kept there."""
 
-import importlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from onnxc.compiler.artifact_cache.artifact_folder import MOST_BYTES, ArtifactFo
 from onnxc.compiler.artifact_cache.artifact_key import artifact_key
 from onnxc.compiler.artifact_cache.known_digests import KnownDigests
 from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.jobs.rare_collections import import_for_good
 from onnxc.compiler.model_warnings import give_again, noted_warnings
 from onnxc.compiler.options import CompileOptions, ModelSource
 from onnxc.runtime.artifact import Artifact
@@ -80,12 +80,12 @@ def _warnings(artifact: Artifact) -> list[str]:
 
 def _compile(loaded: LoadedModel, options: CompileOptions) -> Artifact:
     stages, verb = ("driver", "compile_model") if options.config is None else ("compile_for_devices", "divide_model")
-    artifact: Artifact = getattr(importlib.import_module(f"onnxc.compiler.{stages}"), verb)(loaded, options)
+    artifact: Artifact = getattr(import_for_good(f"onnxc.compiler.{stages}"), verb)(loaded, options)
     return artifact
 
 
 def _compile_decoder(loaded: LoadedModel, options: CompileOptions) -> Artifact:
-    compile_model = importlib.import_module("onnxc.compiler.compile_decoder").decoder_artifact
+    compile_model = import_for_good("onnxc.compiler.compile_decoder").decoder_artifact
     artifact: Artifact = compile_model(loaded, options)
     return artifact
 
