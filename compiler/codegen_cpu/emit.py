@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
-from onnxc.compiler.codegen_cpu.kernels import EMITTERS
+from onnxc.compiler.codegen_cpu.kernels import emit_kernel
 from onnxc.compiler.codegen_cpu.report import make_report
 from onnxc.compiler.codegen_host.assemble import Pieces, assemble
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -38,7 +38,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
         library: dict[str, LibraryFunction] = {}
         called: set[str] = set()
         for index, kernel in enumerate(plan.kernels):
-            code = EMITTERS[kernel.kind](decompose_kernel(kernel), f"kernel{index}", target)
+            code = emit_kernel(decompose_kernel(kernel), f"kernel{index}", target)
             yield code.functions
             lengths.append(sum(function.length for function in code.functions))
             scratch = kernel.schedule.scratch_bytes != 0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import COMPUTED_DTYPES, NATIVE_DTYPES, computed_dtype
 from onnxc.compiler.codegen_cpu.exponential_forms import sigmoid_operand
-from onnxc.compiler.codegen_cpu.kernels import EMITTERS
+from onnxc.compiler.codegen_cpu.kernels import KINDS
 from onnxc.compiler.codegen_cpu.scalars import table_of
 from onnxc.compiler.codegen_cpu.schedules import attention, block_products, transforms, trees
 from onnxc.compiler.codegen_cpu.schedules.attention import attention_candidates, attention_measures
@@ -135,5 +135,5 @@ _CHECKS = {
     "tree_ensemble": trees.is_native,
 }
 
-is_native = native_rule(_dtypes, EMITTERS, table_of, _CHECKS)
+is_native = native_rule(_dtypes, KINDS, table_of, _CHECKS)
 """Whether an op has a kernel for its element types."""
