@@ -135,6 +135,63 @@ def test_each_part_of_merged_axes_is_followed(shape: tuple[int | str, ...]) -> N
     assert np.array_equal(np.asarray(exe(x)), np.abs(x))
 
 
+STRIDED = "m (float[1, 2, 16, 16] x, float[2, 2, 4, 4] w) => "
+# What is made of x and w, a convolution of steps of 4, which NumPy computes of x and the convolution.
+IMAGES = {
+    "behind strides, flattened and back": (
+        """(float[1, 2, 4, 4] y) <int64[3] s = {1, 1, 32}, int64[4] t = {1, 2, 4, 4}> {
+        a = Conv <strides = [4, 4]> (x, w)  b = Reshape (a, s)  c = Neg (b)  y = Reshape (c, t) }""",
+        lambda x, a: -a,
+    ),
+    "back to the size of the image": (
+        """(float[1, 2, 16, 16] y) <int64[4] s = {1, 2, 16, 16}> {
+        a = Conv <strides = [4, 4]> (x, w)  y = Resize <mode = "nearest"> (a, , , s) }""",
+        lambda x, a: a.repeat(4, 2).repeat(4, 3),
+    ),
+    "to the size of what it is added to": (
+        """(float[1, 2, 8, 8] y) <int64[4] s = {1, 2, 8, 8}> {
+        a = Conv <strides = [4, 4]> (x, w)  b = Resize <mode = "nearest"> (a, , , s)
+        c = MaxPool <kernel_shape = [1, 1], strides = [2, 2]> (x)  y = Add (b, c) }""",
+        lambda x, a: a.repeat(2, 2).repeat(2, 3) + x[:, :, ::2, ::2],
+    ),
+    "one for each image, spread": (
+        """(float[1, 4, 4, 4] y) <int64[4] s = {1, 2, 4, 4}> {
+        a = Conv <strides = [4, 4]> (x, w)  b = GlobalMaxPool (a)  c = Resize <mode = "nearest"> (b, , , s)
+        y = Concat <axis = 1> (a, c) }""",
+        lambda x, a: np.concatenate([a, np.broadcast_to(a.max((2, 3), keepdims=True), a.shape)], 1),
+    ),
+    "a size that grows as the batch does": (
+        """(float[1, 2, 2, 2] y) {
+        a = Conv <strides = [4, 4]> (x, w)  y = MaxPool <kernel_shape = [1, 1], strides = [2, 2]> (a) }""",
+        lambda x, a: a[:, :, ::2, ::2],
+    ),
+    "all of it counted from its end": (
+        """(float[1, 2, 4, 4] y) <int64[1] s = {-16}, int64[1] e = {999}, int64[1] r = {3}> {
+        b = Slice (x, s, e, r)  y = Conv <strides = [4, 4]> (b, w) }""",
+        lambda x, a: a,
+    ),
+    "from the second on to the last": (
+        """(float[1, 2, 16, 15] y) <int64[1] s = {1}, int64[1] e = {16}, int64[1] r = {3}> {
+        a = Conv <strides = [4, 4]> (x, w)  y = Slice (x, s, e, r) }""",
+        lambda x, a: x[..., 1:],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 8, 8), (3, 2, 24, 24), (2, 2, 28, 20), (2, 2, 32, 32)])
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_of_another_size_is_followed(name: str, shape: tuple[int, ...]) -> None:
+    text, expected = IMAGES[name]
+    exe = onnxc.compile(model_from_text(f"{HEADER} {STRIDED} {text}"), "interpreter", shapes={"x": shape})
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(shape).astype(np.float32), rng.standard_normal((2, 2, 4, 4)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (4, 4), (2, 3))[:, :, ::4, ::4]
+    wanted = expected(x, np.einsum("nihwyx,oiyx->nohw", windows, w))
+    got = np.asarray(exe.run({"x": x, "w": w})["y"])
+    assert got.shape == wanted.shape
+    assert np.allclose(got, wanted, atol=1e-5)
+
+
 def test_a_size_of_one_that_followed_from_another_is_no_batch() -> None:
     text = "m (float[1, 1, 4, 4] x) => (float[1, 1, 1, 1] y) { a = MaxPool <kernel_shape = [4, 4]> (x)  b = Neg (a) "
     model = model_from_text(f"{HEADER} {text} y = GlobalAveragePool (b) }}")
@@ -207,6 +264,14 @@ REFUSED = {
         """m (float[1, 4] x) => (float[4] y) <int64[1] s = {4}> {
         a = Reshape (x, s)  b = Transpose (x)  c = Reshape (b, s)  y = Add (a, c) }""",
         "Add brings axes together in which the batch lies differently",
+    ),
+    "each element that there was": (
+        "m (float[4, 6] x) => (float[4, 6] y) <int64[4] i = {3, 2, 1, 0}> { y = Gather (x, i) }",
+        "Gather takes each of the 4 elements that axis 0 had",
+    ),
+    "each element that there was, by tuples": (
+        "m (float[4, 6] x) => (float[4, 6] y) <int64[4, 1] i = {3, 2, 1, 0}> { y = GatherND (x, i) }",
+        "GatherND takes each of the 4 elements that axis 0 had",
     ),
     "written elements": (
         "m (float[1, 4] x) => (float[1, 4] y) <int64[1, 2] i = {0, 1}, float[1] u = {5}> { y = ScatterND (x, i, u) }",

@@ -8,12 +8,13 @@ tells apart what only data decides, and `declared` holds values against what the
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
-from onnxc.compiler.diagnostics import Diagnostic, unknown_nodes
+from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, unknown_nodes
 from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
@@ -102,9 +103,18 @@ def _lowered(
         session = _session(model.graph, types_all=types_all)
         return _lowered_graph(model.graph, options, replace(session, shardings=shardings))
     graph, warnings = _freed_graph(model.graph, options, record)
-    session = _session(graph, types_all=types_all)
-    session = replace(session, shardings=shardings, before=record, floats=options.floats)
-    return _lowered_graph(graph, options, session, warnings)
+
+    def lowered(before: AsDeclared) -> Lowered:
+        session = replace(_session(graph, types_all=types_all), shardings=shardings, before=before)
+        return _lowered_graph(graph, options, replace(session, floats=options.floats), warnings)
+
+    try:
+        return lowered(record)
+    except DiagnosedModelError:
+        with suppress(DiagnosedModelError, UnsupportedError):
+            if record.inputs and any(node.operator == "Resize" for node in all_nodes(graph)):
+                return lowered(replace(record, follows_resized=True, held={}))
+        raise
 
 
 def _freed_graph(graph: Graph, options: InputOptions, record: AsDeclared) -> tuple[Graph, Sequence[Diagnostic]]:

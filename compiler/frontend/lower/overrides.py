@@ -35,15 +35,18 @@ def as_declared(graph: Graph, options: InputOptions) -> AsDeclared | None:
     """An empty record of the graph as declared; None where the options override nothing."""
     sizes: dict[tuple[Dim, Dim], None] = {}
     shown: list[str] = []
+    inputs: list[tuple[Sequence[Dim], Sequence[Dim]]] = []
     for info, declared, chosen in _chosen_types(graph, options):
         pairs = zip(declared.shape or (), chosen.shape or (), strict=False)
         changed = [(old, new) for old, new in pairs if isinstance(old, int) and old != new]
         if changed or declared.dtype != chosen.dtype:
             sizes |= dict.fromkeys(changed)
+            if declared.shape is not None and chosen.shape is not None:
+                inputs.append((declared.shape, chosen.shape))
             shown.append(f'input "{info.name}" : {declared} is overridden by {chosen}')
     if options.floats is not None:
         shown.append(f"all floats are overridden by {options.floats}")
-    return AsDeclared(tuple(sizes), tuple(shown)) if shown else None
+    return AsDeclared(tuple(sizes), tuple(shown), tuple(inputs)) if shown else None
 
 
 def without_overrides(graph: Graph, options: InputOptions) -> InputOptions:

@@ -4,10 +4,15 @@ A batch that an axis holds as its slower index shifts the indices by the size th
 Of a result the first axis holds the batch then, as it is that of the indices.
 """
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Value
 
 __all__ = ["gathered", "gathered_by_tuples", "scattered"]
@@ -18,6 +23,7 @@ def gathered(at: Renewal) -> Operands:
     axis, data, indices = at.axis(0), at.shapes(0), at.shapes(1)
     batch = at.leading_batch(0, axis)
     if batch is None or data is None or indices is None:
+        _expect_not_all(at, {axis: constant_of(at.operands[1])} if at.operands[1] is not None else {})
         return at.operands
     if not indices[1] or at.changed(1):
         at.refuse(f"Gather takes elements of axis {axis}, which now holds a batch of {batch}")
@@ -34,6 +40,8 @@ def gathered_by_tuples(at: Renewal) -> Operands:
     batches = {axis: at.leading_batch(0, axis) for axis in at.changed(0) if isinstance(depth, int) and axis < depth}
     taken = {axis: batch for axis, batch in batches.items() if batch is not None}
     if not taken:
+        tuples = constant_of(at.operands[1]) if at.operands[1] is not None else None
+        _expect_not_all(at, {axis: None if tuples is None else tuples[..., axis] for axis in batches})
         return at.operands
     if len(taken) > 1 or len(indices[1]) < 2 or not isinstance(depth, int) or at.changed(1):
         at.refuse(f"GatherND takes elements of axes {list(taken)}, which now hold a batch")
@@ -56,6 +64,17 @@ def scattered(at: Renewal) -> Operands:
         if is_taken and at.batch(0, axis) is not None:
             at.refuse(f"{at.node.operator} writes elements of axis {axis}, which now holds a batch")
     return at.operands
+
+
+def _expect_not_all(at: Renewal, indices: Mapping[int, np.ndarray | None]) -> None:
+    """Refuses constants that index every element which an axis had that has another number of them now."""
+    shapes = at.shapes(0)
+    for axis, constant in indices.items():
+        if shapes is None or constant is None or axis not in at.changed(0):
+            continue
+        old, new = shapes[0][axis], shapes[1][axis]
+        if isinstance(old, int) and old > 1 and {*range(old)} <= {int(index) % old for index in constant.flat}:
+            at.refuse(f"{at.node.operator} takes each of the {old} elements that axis {axis} had, which now has {new}")
 
 
 def _shifted(indices: Value | None, batch: Dim, sizes: Value, ir: Builder) -> Value:

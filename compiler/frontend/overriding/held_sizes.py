@@ -54,8 +54,9 @@ def held_whole(old: Dim, new: Dim, overridden: Sequence[tuple[Dim, Dim]]) -> tup
     sources = set() if ratio is None else originals(ratio, overridden)
     if len(sources) != 1 or old in sources:
         return (HeldSize(old, new, 1, old == 1 and old in sources),)
-    (source,) = sources
-    return tuple(HeldSize(source, larger, None, source == 1) for smaller, larger in overridden if smaller == source)[:1]
+    pairs = ((smaller, larger) for smaller, larger in overridden if ratio_of(larger, smaller) == ratio)
+    source, larger = next(pairs)
+    return (HeldSize(source, larger, None, source == 1),)
 
 
 def grows_by(old: Dim, new: Dim, parts: Sequence[HeldSize]) -> bool:
@@ -123,7 +124,8 @@ def _reshaped(before: Sequence[Dim], held: Held, result: Sequence[Dim]) -> Held:
 
 def _positions(shape: Sequence[Dim], held: Held) -> Iterator[tuple[Dim, HeldSize]]:
     """The sizes that are held at proven positions, each with how many elements, as they are now, are slower."""
-    for axis, parts in enumerate(held):
+    for axis, axis_parts in enumerate(held):
+        parts = _as_whole(shape[axis], axis_parts)
         for ordinal, part in enumerate(parts):
             old, new = (
                 product(sizes) for sizes in zip((1, 1), *((p.old, p.new) for p in parts[:ordinal]), strict=True)
@@ -132,6 +134,17 @@ def _positions(shape: Sequence[Dim], held: Held) -> Iterator[tuple[Dim, HeldSize
             if begin is None:
                 break
             yield begin, part
+
+
+def _as_whole(size: Dim, parts: tuple[HeldSize, ...]) -> tuple[HeldSize, ...]:
+    """What an axis of `size` holds; one of another size, of which only that is known, as a whole where it is no batch.
+
+    So it is behind strides: of 128 that became 64 an axis of 32 holds nothing but is 16 now.
+    """
+    if len(parts) != 1 or parts[0].slower is not None or parts[0].is_batch:
+        return parts
+    old = exact_quotient(size * parts[0].old, parts[0].new)
+    return parts if old is None else (HeldSize(old, size, 1, is_batch=False),)
 
 
 def _as_declared(begin: Dim, axis_begin: Dim, before: Sequence[HeldSize]) -> Dim | None:

@@ -15,6 +15,7 @@ from onnxc.compiler.frontend.overriding.held_sizes import Held, HeldSize, Mispla
 from onnxc.compiler.frontend.overriding.renewal import Operands, Renewal, ShapePair, shape_pair
 from onnxc.compiler.frontend.overriding.repeated_batches import repeated_for_batch
 from onnxc.compiler.frontend.overriding.reshaped_sizes import renewed_target
+from onnxc.compiler.frontend.overriding.size_ratios import ratio_of, scaled
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.known_elements import partly_known
@@ -157,7 +158,10 @@ def _expand(at: Renewal) -> Operands:
 
 
 def _slice(at: Renewal) -> Operands:
-    """data, starts, ends, axes, steps: all of an axis stays all of it; of one with a batch no part is taken."""
+    """data, starts, ends, axes, steps: from the first stays so, as does to the last; of a batch no part is taken.
+
+    Where all of an axis is counted from its end, as -20 of 20, the first is meant.
+    """
     shapes, starts, ends = at.shapes(0), at.integers(1), at.integers(2)
     result = at.results[0].shape if at.results and at.results[0] is not None else None
     if shapes is None or starts is None or ends is None or result is None:
@@ -167,19 +171,22 @@ def _slice(at: Renewal) -> Operands:
     ]
     axes, steps = given[0] or tuple(range(len(ends))), given[1] or (1,) * len(ends)
     rank = len(shapes[0])
-    whole: dict[int, Dim] = {}
+    first: dict[int, Dim] = {}
+    last: dict[int, Dim] = {}
     for position, (axis, end, step) in enumerate(zip(axes, ends, steps, strict=False)):
         if axis is None or not -rank <= axis < rank or axis % rank not in at.changed(0):
             continue
         old, new = (shape[axis] for shape in shapes)
         if not _is_beside(at, axis % rank):
-            whole |= {position: new} if end == old and starts[position] == 0 else {}
+            is_forward = step is not None and step > 0
+            first |= {position: 0} if is_forward and starts[position] == -old else {}
+            last |= {position: new} if is_forward and end == old else {}
         elif result[axis] != old or step is None or step < 0:
             at.refuse(f"Slice takes a part of axis {axis % rank}, which now holds a batch or other sizes, or turns it")
         else:
-            whole[position] = new
-    operands = at.with_sizes(1, dict.fromkeys(whole, 0))
-    return replace(at, operands=operands).with_sizes(2, whole)
+            first[position], last[position] = 0, new
+    operands = at.with_sizes(1, first)
+    return replace(at, operands=operands).with_sizes(2, last)
 
 
 def _is_beside(at: Renewal, axis: int) -> bool:
@@ -197,18 +204,37 @@ def _split(at: Renewal) -> Operands:
 
 
 def _resize(at: Renewal) -> Operands:
-    """X, roi, scales, sizes: sizes of axes that are not resized."""
+    """X, roi, scales, sizes: sizes of axes that are not resized, or are resized back to what they came from.
+
+    Where the record `follows_resized`, all sizes grow as what is resized; along an axis of one, as the input does.
+    """
     shapes, sizes = at.shapes(0), at.integers(3)
-    if shapes is None or sizes is None or not at.changed(0):
+    if shapes is None or sizes is None:
         return at.operands
     chosen = at.node.attributes.get("axes")
     axes = chosen if isinstance(chosen, tuple) else tuple(range(len(shapes[0])))
-    renewed = {
-        position: shapes[1][axis]
-        for position, (axis, size) in enumerate(zip(axes, sizes, strict=False))
-        if isinstance(axis, int) and axis % len(shapes[0]) in at.changed(0) and size == shapes[0][axis]
-    }
+    renewed: dict[int, Dim] = {}
+    for position, (axis, size) in enumerate(zip(axes, sizes, strict=False)):
+        if isinstance(axis, int) and size is not None:
+            grown = _resized(at, axis % len(shapes[0]), size)
+            renewed |= {} if grown is None else {position: grown}
     return at.with_sizes(3, renewed)
+
+
+def _resized(at: Renewal, axis: int, size: int) -> Dim | None:
+    """What `size` of a resized axis is now; None where it stays."""
+    shapes = at.shapes(0)
+    assert shapes is not None, at.node
+    old, new = shapes[0][axis], shapes[1][axis]
+    if size == old != new:
+        return new
+    growth = ratio_of(new, old)
+    for declared, given in at.declared.overridden:
+        if size == declared != 1 and growth is not None and growth == ratio_of(given, declared):
+            return given
+    pair = (old, new) if old != new else at.declared.input_pair(len(shapes[0]), axis) if old == 1 != size else None
+    ratio = None if pair is None or not at.declared.follows_resized else ratio_of(pair[1], pair[0])
+    return None if ratio is None else scaled(size, ratio)
 
 
 def _gather_elements(at: Renewal) -> Operands:
