@@ -192,6 +192,14 @@ def test_an_image_of_another_size_is_followed(name: str, shape: tuple[int, ...])
     assert np.allclose(got, wanted, atol=1e-5)
 
 
+def test_a_refusal_names_the_constant_that_has_the_old_size() -> None:
+    text = "m (int64[1, 20] x) => (int64[1, 20] y) <int64[2] s = {1, 20}> { "
+    model = model_from_text(f"""{HEADER} {text}
+      k = Constant <value_int = 7> ()  p = Expand (k, s)  y = Add (x, p) }}""")
+    with pytest.raises(onnxc.ModelError, match=r'constant "s" : i64\[2\] has the number 20, which is an old size'):
+        onnxc.infer(model, shapes={"x": [1, 33]})
+
+
 def test_a_size_of_one_that_followed_from_another_is_no_batch() -> None:
     text = "m (float[1, 1, 4, 4] x) => (float[1, 1, 1, 1] y) { a = MaxPool <kernel_shape = [4, 4]> (x)  b = Neg (a) "
     model = model_from_text(f"{HEADER} {text} y = GlobalAveragePool (b) }}")

@@ -145,7 +145,7 @@ def _lowered_graph(
     if session.before is not None:
         if not attempt.objection_count:
             attempt.findings += restrictions(module, session.before.overridden)
-        attempt.findings = [with_overrides(finding, session.before) for finding in attempt.findings]
+        attempt.findings = [with_overrides(finding, session.before, graph) for finding in attempt.findings]
     if attempt.unsupported or attempt.unknown:
         # Where one node cannot be lowered, what is behind it is not come to.
         everywhere = without_lowering(all_nodes(graph))

@@ -14,6 +14,7 @@ from onnxc.compiler.frontend.lower.attempt import LoweredType
 from onnxc.compiler.frontend.lower.declared import contradiction, differ_in_shape
 from onnxc.compiler.frontend.lower.inputs import input_type
 from onnxc.compiler.frontend.overriding.as_declared import ADVICE, AsDeclared
+from onnxc.compiler.frontend.overriding.holding_constants import holding_constants
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
@@ -77,11 +78,16 @@ def restrictions(module: Module, overridden: Sequence[tuple[Dim, Dim]]) -> Itera
                 yield error("overridden-size", message, op.location, (), "onnxc.compile, shapes")
 
 
-def with_overrides(finding: Diagnostic, before: AsDeclared) -> Diagnostic:
-    """The finding with what is overridden, and with what to do where it may be for an old size that a node holds."""
+def with_overrides(finding: Diagnostic, before: AsDeclared, graph: Graph) -> Diagnostic:
+    """The finding with what is overridden, and with what to do where it may be for an old size that a node holds.
+
+    With the constants about the node that hold one.
+    """
     is_size = bool(before.overridden) and finding.code != "overridden-size"
+    where = finding.location if is_size else None
+    holding = () if where is None else holding_constants(graph, where, before.overridden)
     advice = (f"where a node holds an old size as a number, {ADVICE}",) if is_size else ()
-    return replace(finding, values=(*finding.values, *before.shown, *advice))
+    return replace(finding, values=(*finding.values, *before.shown, *holding, *advice))
 
 
 # Declared types
