@@ -424,6 +424,10 @@ OPTIONS: Rows = {
     "unknown-text-form": ("there is no text form of that name", "onnxc.to_text, form"),
     "option-type": ("an option is given a value of another type", "onnxc.compile"),
     "shape-range": ("shapes gives a negative size", "onnxc.compile, shapes"),
+    "cast-of-old-opset": (
+        "an element type is overridden in a model to be written, whose opset has no Cast for it",
+        "onnxc.infer",
+    ),
     "overridden-size": (
         "a node holds a size that shapes overrides, and what it means with the new one cannot be told",
         "onnxc.compile, shapes",

@@ -11,10 +11,11 @@ from onnxc.compiler.frontend.graph import CheckedModel
 from onnxc.compiler.frontend.infer import InferredTypes, annotate_model, infer_types
 from onnxc.compiler.frontend.parts.model_of_part import PartVersions, is_part, model_of_part, part_findings
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.read import LoadedModel, read_model
+from onnxc.compiler.frontend.read import LoadedModel, read_model, rewritten
 from onnxc.compiler.frontend.training.binding_types import binding_findings
 from onnxc.compiler.frontend.training.graphs import resolve_training
 from onnxc.compiler.frontend.training.programs import training_programs
+from onnxc.compiler.inline_model import expand_functions
 from onnxc.compiler.limits import DEFAULT_LIMITS, Limits, make_limits
 from onnxc.compiler.model_symbols import expect_known_dims
 from onnxc.compiler.model_warnings import warn_of
@@ -103,18 +104,25 @@ def _read(source: ModelSource, opset: int | None, *, allow_links: bool) -> Loade
 
 
 def declare_types(source: ModelSource, options: CompileOptions) -> ModelProto:
-    """The model with the type of every value declared."""
-    loaded, checked, types = _inferred(source, options)
+    """The model with the type of every value declared.
+
+    Where options override element types, functions are expanded: what they cast may differ from call to call.
+    """
+    loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    is_cast = bool(options.inputs.dtypes) or options.inputs.floats is not None
+    if is_cast and loaded.outline.functions:
+        loaded = rewritten(loaded, expand_functions(source, None, options.limits, options.allow_links, options.opset))
+    loaded, checked, types = _inferred(loaded, options)
     return annotate_model(loaded, checked, types)
 
 
 def find_types(source: ModelSource, options: CompileOptions) -> InferredTypes:
     """The type of every value of the model; nodes of operators of others are a ModelWarning."""
-    return _inferred(source, options)[-1]
-
-
-def _inferred(source: ModelSource, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
     loaded = read_model(source, opset=options.opset, allow_links=options.allow_links)
+    return _inferred(loaded, options)[-1]
+
+
+def _inferred(loaded: LoadedModel, options: CompileOptions) -> tuple[LoadedModel, CheckedModel, InferredTypes]:
     loaded, checked = checked_model(loaded, options)
     expect_known_dims(checked, options.inputs)
     types = infer_types(checked, options.inputs)

@@ -13,7 +13,8 @@ from onnxc.compiler.frontend.graph import CheckedModel, Graph, GraphNode
 from onnxc.compiler.frontend.input_options import InputOptions
 from onnxc.compiler.frontend.joining.joined_types import is_rankless, joined_element
 from onnxc.compiler.frontend.lower import lower_typed
-from onnxc.compiler.frontend.lower.attempt import LoweredType, RenewedSizes
+from onnxc.compiler.frontend.lower.attempt import CastValue, LoweredType, RenewedSizes
+from onnxc.compiler.frontend.lower.written_casts import write_casts
 from onnxc.compiler.frontend.lower.written_sizes import write_sizes
 from onnxc.compiler.frontend.proto.onnxc_pb2 import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 from onnxc.compiler.frontend.read import LoadedModel
@@ -46,7 +47,8 @@ class InferredTypes:
     """The types of all values, functions inlined, in the order of the graphs; `bound` are the symbols of the inputs.
 
     warnings: types that are declared otherwise. unknown: one finding of the nodes of operators of others.
-    is_overridden: whether declared types have given way to options. renewed: constants that have.
+    is_overridden: whether declared types have given way to options. renewed: constants that have. casts: where nodes
+    read or give other element types for them.
     """
 
     values: tuple[TypedValue, ...]
@@ -55,6 +57,7 @@ class InferredTypes:
     unknown: tuple[Diagnostic, ...] = ()
     is_overridden: bool = False
     renewed: tuple[RenewedSizes, ...] = ()
+    casts: tuple[CastValue, ...] = ()
 
     def find(self, name: str, path: str = "main") -> Type:
         """The type of the value `name` of the graph at `path`."""
@@ -73,9 +76,8 @@ def infer_types(model: CheckedModel, options: InputOptions | None = None) -> Inf
     reasons = _rank_reasons(model.graph, types)
     values = tuple(TypedValue(*key, type, reasons.get(key, "")) for key, type in types.items())
     is_overridden = lowered.graph is not model.graph
-    return InferredTypes(
-        values, bound, tuple(lowered.warnings), tuple(lowered.unknown), is_overridden, tuple(lowered.renewed)
-    )
+    noted = tuple(lowered.warnings), tuple(lowered.unknown)
+    return InferredTypes(values, bound, *noted, is_overridden, tuple(lowered.renewed), tuple(lowered.casts))
 
 
 def _one_type_each(inferred: Iterable[LoweredType], declared: Mapping[ValueKey, Type]) -> dict[ValueKey, Type]:
@@ -161,6 +163,8 @@ def annotate_model(
             _annotate_values(container, own, types.bound, given)
     graphs = {path: holder.container for path, holder in holders.items() if not holder.is_expanded}
     write_sizes(annotated, graphs, types.renewed)
+    whole = {path: graph for path, graph in graphs.items() if isinstance(graph, GraphProto)}
+    write_casts(annotated, whole, types.casts, checked.graph)
     return annotated
 
 

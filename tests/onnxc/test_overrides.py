@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx import ModelProto, helper
+from onnx import ModelProto, checker, helper
 
 import onnxc
 from onnxc.command_line.main import main
@@ -394,12 +394,73 @@ def test_floats_do_not_become_integers() -> None:
         onnxc.compile(model_from_text(f"{HEADER} {COUNTED}"), "interpreter", dtypes={"x": "float32"})
 
 
-def test_a_model_of_types_alone_has_no_casts() -> None:
-    with pytest.raises(
-        onnxc.ModelError, match="input B is tensor\\(float\\), and T is tensor\\(float16\\) already"
-    ) as raised:
-        onnxc.infer(model_from_text(f"{HEADER} {WEIGHTED}"), dtypes={"x": "float16"})
-    assert "old size" not in str(raised.value)
+OF_FLOATS = {
+    "weights": "m (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}> { y = Mul (x, w) }",
+    "a result that is a bool": """m (float[2, 3] x) => (bool[2, 3] y) <float w = {0.25}> { y = Less (x, w) }""",
+    "weights that Resize reads too": """m (float[2, 3] x) => (float[2, 6] y, float[2, 3] z)
+      <float[2] w = {1, 2}, float[1] v = {3}> { y = Resize <mode = "nearest"> (x, , w)  a = ReduceSum (w)
+      b = Mul (a, v)  z = Add (x, b) }""",
+    "a constant within": """m (float[2, 3] x) => (float[2, 3] y) {
+      c = Constant <value = float[3] {1, 2, 3}> ()  d = Constant <value_float = 0.5> ()  a = Mul (x, c)
+      y = Add (a, d) }""",
+    "nodes that tell a type": """m (int64[2, 3] i, float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, 3}> {
+      a = Cast <to = 1> (i)  b = ConstantOfShape <value = float[1] {2}> (s)  c = Add (a, b)  y = Mul (c, x) }""",
+    "branches that read a weight": """m (float[2] x, bool c) => (float[2] y) <float[2] w = {1, 2}> {
+      y = If (c) <then_branch = t () => (float[2] a) { a = Mul (x, w) },
+        else_branch = e () => (float[2] b) <float[2] v = {3, 4}> { b = Add (x, v) }> }""",
+    "a loop": """m (float[2] x) => (float[2] y) <int64 n = {3}, bool c = {1}, float[2] w = {0.5, 2}> {
+      y = Loop (n, c, x) <body = b (int64 i, bool k, float[2] s) => (bool l, float[2] t) {
+        l = Identity (k)  t = Mul (s, w) }> }""",
+    "a function": """m (float[2] x) => (float[2] y) <float[2] w = {0.5, 2}> { y = f.twice (x, w) }
+      <domain: "f", opset_import: ["": 18]> twice (a, b) => (c) {
+        d = Constant <value = float {1.5}> ()  e = Mul (a, b)  c = Mul (e, d) }""",
+    "a weight that is given": "m (float[2] x) => (float[2] y, float[2] w) <float[2] w = {1, 2}> { y = Add (x, w) }",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", OF_FLOATS)
+def test_infer_writes_weights_and_casts_of_another_element_type(name: str, dtype: str) -> None:
+    imports = HEADER.replace("18]", '18, "f": 1]') if "f.twice" in OF_FLOATS[name] else HEADER
+    model = model_from_text(f"{imports} {OF_FLOATS[name]}")
+    assert_written_as_compiled(model, dtype)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        (WEIGHTED, "float16"),
+        (WEIGHTED, "int32"),
+        ("m (int64[3] x) => (float[6] y) <float[6] w = {1, 2, 3, 4, 5, 6}> { y = Reshape (w, x) }", "int32"),
+        ("m (int64[2] x) => (float[2] y) <float[6] w = {1, 2, 3, 4, 5, 6}> { y = Gather (w, x) }", "int32"),
+    ],
+)
+def test_infer_writes_casts_of_an_input(text: str, dtype: str) -> None:
+    model = model_from_text(f"{HEADER} {text.replace('int64[3] x', 'int64[1] x')}")
+    assert_written_as_compiled(model, {"x": dtype})
+
+
+def test_casts_that_an_opset_has_not_are_refused() -> None:
+    model = model_from_text(f'<ir_version: 8, opset_import: ["": 12]> {WEIGHTED}')
+    with pytest.raises(onnxc.UnsupportedError, match="bf16, f32 are of opset 13 and newer") as refused:
+        onnxc.infer(model, dtypes="bfloat16")
+    assert refused.value.code == "cast-of-old-opset"
+    assert_written_as_compiled(model, "float16")
+
+
+def assert_written_as_compiled(model: ModelProto, dtypes: str | dict[str, str]) -> None:
+    """What `infer` writes is legal, declares what `compile` takes and gives, and computes the same."""
+    written = ModelProto.FromString(onnxc.infer(model, dtypes=dtypes).SerializeToString())
+    checker.check_model(written, full_check=True)
+    assert onnxc.check(written) == ()
+    expected, got = onnxc.compile(model, "interpreter", dtypes=dtypes), onnxc.compile(written, "interpreter")
+    assert [str(info) for info in got.inputs] == [str(info) for info in expected.inputs]
+    assert [str(info) for info in got.outputs] == [str(info) for info in expected.outputs]
+    shapes = {info.name: [size if isinstance(size, int) else 2 for size in info.shape] for info in expected.inputs}
+    feed = {info.name: np.ones(shapes[info.name], np.int64).astype(info.dtype) for info in expected.inputs}
+    feed |= {"x": np.array([6], feed["x"].dtype)} if feed["x"].shape == (1,) else {}
+    for name, value in expected.run(feed).items():
+        assert np.array_equal(np.asarray(got.run(feed)[name]), np.asarray(value))
 
 
 TENSORS_OF_ML = {

@@ -19,7 +19,7 @@ from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings
 from onnxc.compiler.frontend.graph import CheckedModel, Graph, all_nodes
 from onnxc.compiler.frontend.input_options import InputOptions
-from onnxc.compiler.frontend.lower.attempt import Attempt, LoweredType, RenewedSizes
+from onnxc.compiler.frontend.lower.attempt import Attempt, CastValue, LoweredType, RenewedSizes
 from onnxc.compiler.frontend.lower.channel_blocks import channel_blocks
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, Session
 from onnxc.compiler.frontend.lower.inputs import expect_known_inputs, input_type
@@ -61,7 +61,7 @@ class Lowered:
 
     graph: what was lowered, without the declared types that the options overrule. warnings: what is wrong in the model
     and does not keep it from being compiled. unknown: one finding of all nodes of operators of others. renewed:
-    constants that the options overrule.
+    constants that the options overrule. casts: values whose element types they do.
     """
 
     module: Module
@@ -70,6 +70,7 @@ class Lowered:
     warnings: Sequence[Diagnostic]
     unknown: Sequence[Diagnostic] = ()
     renewed: Sequence[RenewedSizes] = ()
+    casts: Sequence[CastValue] = ()
 
 
 def lower_model(
@@ -153,7 +154,9 @@ def _lowered_graph(
         attempt.unknown = [*dict.fromkeys((*everywhere, *attempt.unknown))]
     attempt.raise_objections()
     unknown = unknown_nodes(attempt.unknown)
-    return Lowered(module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown, attempt.renewed)
+    return Lowered(
+        module, graph, attempt.types, tuple(dict.fromkeys(attempt.warnings)), unknown, attempt.renewed, attempt.casts
+    )
 
 
 def _lower_main(graph: Graph, options: InputOptions, session: Session, attempt: Attempt) -> Module:

@@ -28,6 +28,17 @@ class RenewedSizes:
     sizes: tuple[Dim, ...]
 
 
+@record
+class CastValue:
+    """What options cast from `given` to `dtype`: the operand at `index` of a node, or where it `is_result` a result."""
+
+    location: Location
+    index: int
+    is_result: bool
+    given: DType
+    dtype: DType
+
+
 @dataclass
 class Attempt:
     """The types found for ONNX values, the findings, and the nodes that cannot be lowered yet, with the reasons.
@@ -35,7 +46,7 @@ class Attempt:
     unknown: nodes that cannot be lowered, behind which the lowering goes on. warnings: what is wrong in the model and
     does not keep it from being compiled. `is_trial`: it is one of several cases, of which only those are wanted that
     nothing speaks against; what is declared of the shape of an output does where it `trusts_outputs`. renewed:
-    constants that options override.
+    constants that options override. casts: values whose element types they do.
     """
 
     is_trial: bool = False
@@ -46,6 +57,7 @@ class Attempt:
     unknown: list[tuple[Location, str]] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
     renewed: list[RenewedSizes] = field(default_factory=list)
+    casts: list[CastValue] = field(default_factory=list)
 
     def part(self) -> "Attempt":
         """An empty attempt at a part of the same."""
@@ -56,6 +68,7 @@ class Attempt:
         self.types += part.types
         self.warnings += part.warnings
         self.renewed += part.renewed
+        self.casts += part.casts
         self.keep_objections(part)
 
     def keep_objections(self, part: "Attempt") -> None:

@@ -1,16 +1,18 @@
 """What options override, at one node: what it reads before it is lowered, what it gives after, and what is noted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnxc.compiler.diagnostics import DiagnosedModelError
 from onnxc.compiler.frontend.case_split import CaseKey
 from onnxc.compiler.frontend.graph import GraphNode
-from onnxc.compiler.frontend.lower.attempt import RenewedSizes
+from onnxc.compiler.frontend.lower.attempt import CastValue, RenewedSizes
 from onnxc.compiler.frontend.lower.chosen_floats import cast_floats, cast_operands
 from onnxc.compiler.frontend.lower.frame import Frame, Values
 from onnxc.compiler.frontend.overriding.declared_elements import with_declared_elements
 from onnxc.compiler.frontend.overriding.renewal import Operands
 from onnxc.compiler.frontend.overriding.renewed_operands import expect_batch_kept, list_of_sizes, renewed_operands
+from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 
 __all__ = ["overridden_operands", "overridden_results"]
 
@@ -30,12 +32,10 @@ def overridden_operands(node: GraphNode, operands: Operands, key: CaseKey, frame
         frame.attempt.findings += problem.diagnostics
         return None
     frame.attempt.renewed += _renewed_sizes(node, given, operands, frame)
-    if session.floats is not None:
-        operands = cast_operands(node, operands, session.floats, frame.ir)
-    if session.types_all:
-        # Types are all that is written into a model: it would lack the casts.
-        return operands
-    return with_declared_elements(node, operands, session.before.operands.get(key, ()), frame.ir)
+    cast = operands if session.floats is None else cast_operands(node, operands, session.floats, frame.ir)
+    cast = with_declared_elements(node, cast, session.before.operands.get(key, ()), frame.ir)
+    frame.attempt.casts += _casts(node, operands, cast, is_result=False)
+    return cast
 
 
 def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: Frame) -> Iterator[RenewedSizes]:
@@ -44,6 +44,17 @@ def _renewed_sizes(node: GraphNode, given: Operands, operands: Operands, frame: 
         sizes = None if now is None or now is before else list_of_sizes(now, frame.ir)
         if now is not None and sizes is not None:
             yield RenewedSizes(node.location, index, now.dtype, sizes)
+
+
+def _casts(
+    node: GraphNode, before: Sequence[Value | None], now: Sequence[Value | None], *, is_result: bool
+) -> Iterator[CastValue]:
+    """The operands or results that have another element type than they had."""
+    for index, (old, new) in enumerate(zip(before, now, strict=True)):
+        if old is None or new is None or old is new or not isinstance(new.type, TensorType):
+            continue
+        if old.dtype != new.dtype:
+            yield CastValue(node.location, index, is_result, old.dtype, new.dtype)
 
 
 def overridden_results(node: GraphNode, operands: Operands, made: Values, key: CaseKey, frame: Frame) -> Values:
@@ -58,4 +69,8 @@ def overridden_results(node: GraphNode, operands: Operands, made: Values, key: C
     except DiagnosedModelError as problem:
         frame.attempt.findings += problem.diagnostics
         return (None,) * len(made)
-    return made if session.floats is None else cast_floats(made, session.floats, frame.ir)
+    if session.floats is None:
+        return made
+    cast = cast_floats(made, session.floats, frame.ir)
+    frame.attempt.casts += _casts(node, made, cast, is_result=True)
+    return cast
