@@ -21,7 +21,9 @@ _UNKNOWN_NAMES = frozenset({"", "?", "*", "None", "none"})
 # An expression of more terms than this, multiplied out, is kept as one symbol.
 _TERM_LIMIT = 64
 
-OTHER_TYPE_ADVICE = "declare the type that its node gives, or put a Cast behind the node"
+OTHER_TYPE_ADVICE = (
+    "put a Cast to the declared type behind it, or declare what it gives where all that reads it takes that"
+)
 """What to do where an element type is declared that a node does not give; other tools refuse such a model too."""
 
 

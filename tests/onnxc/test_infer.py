@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, TypeProto, checker, helper
+from onnx.numpy_helper import to_array
 
 import onnxc
 from onnxc.compiler.frontend.declare_types import write_type
@@ -114,7 +115,7 @@ def test_a_wrong_element_type_is_a_model_error() -> None:
     m (float[N, 4] x) => (int64[N, 4] y) { y = Relu (x) }"""
     with pytest.raises(onnxc.ModelError, match=r"output Y is tensor\(int64\)") as caught:
         onnxc.infer(model_from_text(text))
-    assert "declare the type that its node gives" in str(caught.value)
+    assert "declare what it gives" in str(caught.value)
 
 
 def test_a_wrong_element_type_of_what_is_computed_is_told_with_advice() -> None:
@@ -122,7 +123,27 @@ def test_a_wrong_element_type_of_what_is_computed_is_told_with_advice() -> None:
     m (float[N] x) => (float[N] y) { h = Cast <to = 10> (x)  y = Relu (h) }"""
     with pytest.raises(onnxc.ModelError, match=r"y is declared f32\[N\] and is f16\[N\]") as caught:
         onnxc.compile(model_from_text(text))
-    assert "put a Cast behind the node" in str(caught.value)
+    assert "put a Cast to the declared type behind it" in str(caught.value)
+
+
+# As a converter to f16 leaves a model whose branches cast to f32 for operators that it keeps in f32.
+HALF_CONVERTED = """<ir_version: 8, opset_import: ["": 17]> m (float[1, 4] x, bool c) => (float16[1, 4] y) {
+  y = If (c) <then_branch = t () => (float16[1, 4] a) <float16[4] w = {1, 2, 3, 4}, float16[1, 4] h> {
+      h = Cast <to = 1> (x)  a = Mul (h, w) },
+    else_branch = e () => (float16[1, 4] b) { b = Cast <to = 10> (x) }> }"""
+
+
+def test_advice_for_a_wrong_element_type_works_when_it_is_followed() -> None:
+    model = model_from_text(HALF_CONVERTED)
+    with pytest.raises(onnxc.ModelError, match=r"h is declared f16\[1, 4\] and is f32") as caught:
+        onnxc.compile(model, "interpreter")
+    assert "| put a Cast to the declared type behind it" in str(caught.value)
+    branch = model.graph.node[0].attribute[0].g
+    branch.node[0].output[0] = "given"
+    branch.node.insert(1, helper.make_node("Cast", ["given"], ["h"], to=TensorProto.FLOAT16))
+    exe = onnxc.compile(model, "interpreter")
+    x, w = np.array([[1, 2, 3, 4]], np.float32), to_array(branch.initializer[0])
+    assert np.array_equal(np.asarray(exe.run({"x": x, "c": np.array(True)})["y"]), x.astype(np.float16) * w)
 
 
 def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
