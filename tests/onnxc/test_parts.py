@@ -89,6 +89,14 @@ def test_an_input_with_a_default_keeps_it(model: ModelProto) -> None:
     assert (names(part.graph.input), names(part.graph.initializer)) == (["x", "w"], ["w", "v"])
 
 
+def test_a_part_is_given_one_result_of_a_node_that_computes_another() -> None:
+    model = model_from_text("""<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[2] y) {
+      a, b = Split <num_outputs = 2> (x)  y = Sub (a, b) }""")
+    part = checked(onnxc.extract(model, ["y"], ["x", "a"]))
+    got = onnxc.compile(part, "interpreter").run({"x": np.float32([1, 2, 3, 4]), "a": np.float32([9, 9])})["y"]
+    assert np.array_equal(np.asarray(got), [6, 5])
+
+
 def test_both_halves_compute_what_the_whole_did(model: ModelProto) -> None:
     first, second = onnxc.split(model, ["b"])
     assert (names(first.graph.output), names(second.graph.input)) == (["b", "z"], ["b"])

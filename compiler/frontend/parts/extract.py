@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, M
 from typing import TypeVar
 
 from onnxc.compiler.frontend.checks.findings import listed
-from onnxc.compiler.frontend.functions import ModelFunction, own_names
+from onnxc.compiler.frontend.fresh_names import FreshNames
+from onnxc.compiler.frontend.functions import ModelFunction, all_names, own_names
 from onnxc.compiler.frontend.inlining.merge_opsets import Chosen
 from onnxc.compiler.frontend.parts.rename import expect_values
 from onnxc.compiler.frontend.parts.uses import used_by_node
@@ -50,7 +51,17 @@ def extract_part(
     # An input with a default keeps it; a weight that becomes an input is none any more.
     _keep(part.graph, nodes, leaves | {name for name in given if name in was_input})
     _keep_called(part)
+    _rename_computed(part.graph, given)
     return part
+
+
+def _rename_computed(graph: GraphProto, given: Collection[str]) -> None:
+    """Other names for what nodes compute beside that which is needed of them, where the part is given it."""
+    names = FreshNames(lambda: all_names(graph))
+    for node in graph.node:
+        for index, name in enumerate(node.output):
+            if name in given:
+                node.output[index] = names(f"{name}/unused")
 
 
 def _keep_called(part: ModelProto) -> None:
