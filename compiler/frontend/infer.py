@@ -210,10 +210,13 @@ def _expanded_types(
             proto = _proto_of(node, holder.container)
             if proto is None:
                 continue
-            _, own = joined.setdefault(id(holder.container), (holder.container, {}))
+            function = _enclosing_function(node.location.graph, holders)
             pairs = (*zip(proto.output, node.outputs, strict=False), *zip(proto.input, node.inputs, strict=False))
             for name, final in pairs:
-                type = inferred.get((inner.path, final))
+                # What graphs within a function alone read of its inputs is told of the function.
+                container = function if name in function.input else holder.container
+                _, own = joined.setdefault(id(container), (container, {}))
+                type = _type_at(inner.path, final, inferred)
                 if type is not None:
                     before = own.get(name, type)
                     own[name] = None if before is None else joined_element(before, type)
@@ -221,6 +224,19 @@ def _expanded_types(
         key: (container, {name: type for name, type in own.items() if name and type is not None})
         for key, (container, own) in joined.items()
     }
+
+
+def _enclosing_function(path: str, holders: Mapping[str, _Holder]) -> FunctionProto:
+    """The function in which the graph at `path` is."""
+    container = holders[path].container
+    return container if isinstance(container, FunctionProto) else _enclosing_function(path.rpartition("/")[0], holders)
+
+
+def _type_at(path: str, name: str, inferred: Mapping[ValueKey, Type]) -> Type | None:
+    """The type of what a name means in the graph at `path`: a value of it, or of a graph around it."""
+    if (path, name) in inferred or "/" not in path:
+        return inferred.get((path, name))
+    return _type_at(path.rpartition("/")[0], name, inferred)
 
 
 def _all_graphs(graph: Graph) -> Iterator[Graph]:

@@ -181,6 +181,21 @@ def test_graphs_in_nodes_and_functions_are_converted_each_from_its_version() -> 
         np.testing.assert_array_equal(run(converted, x, np.array(choice))[0], np.float32([[6], [15]]))
 
 
+def test_what_a_function_is_given_has_the_type_of_values_around_the_call() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+    g (float[2, 4] x, bool c) => (float[2, 2] y) {
+       y = If (c) <then_branch = t () => (float[2, 2] a) { a = own.f (x, c) },
+                   else_branch = e () => (float[2, 2] b) { b = own.f (x, c) }>
+    }
+    <domain: "own", opset_import: ["" : 18]> f (h, c) => (r) {
+       r = If (c) <then_branch = t () => (p) { p, q = Split <axis = -1, num_outputs = 2> (h) },
+                   else_branch = e () => (v) { u, v = Split <axis = -1, num_outputs = 2> (h) }> }"""
+    converted = convert(text, 13)
+    x = np.float32([[1, 2, 3, 4], [5, 6, 7, 8]])
+    np.testing.assert_array_equal(run(converted, x, np.array(True))[0], x[:, :2])
+    np.testing.assert_array_equal(run(converted, x, np.array(False))[0], x[:, 2:])
+
+
 def test_all_else_that_the_model_carries_is_kept() -> None:
     model = full_model()
     converted = ModelProto.FromString(onnxc.convert_version(model, 28).SerializeToString())
