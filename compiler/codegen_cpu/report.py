@@ -11,13 +11,13 @@ from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.kernel_work import KernelWork
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
-    TypicalSizes,
     amount,
     host_ops,
     reported_launches,
     total_arena_bytes,
 )
 from onnxc.compiler.planning.reported_memory import reported_memory, size_text
+from onnxc.compiler.planning.typical_sizes import TypicalSizes
 from onnxc.compiler.target import Target
 from onnxc.runtime.program import JsonValue
 

@@ -16,12 +16,12 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Variant
 from onnxc.compiler.planning.reported_launches import (
     ReportedLaunch,
-    TypicalSizes,
     amount,
     host_ops,
     reported_launches,
     total_arena_bytes,
 )
+from onnxc.compiler.planning.typical_sizes import TypicalSizes
 from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.program import JsonValue

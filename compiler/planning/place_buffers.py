@@ -1,17 +1,20 @@
 """Placing buffers: one arena for all intermediate values of a segment, as a row of slots.
 
-A slot is as large as the largest value it ever holds, where "largest" must be provable for all sizes. A value moves
-into a slot that is free while it lives; else it gets a slot of its own.
+A slot is as large as the largest value it ever holds, where "largest" must be provable for all sizes. Large values come
+first: a value moves into a slot that is free while it lives; else it gets a slot of its own. In the order of launches
+values that grow from launch to launch, as those of densenet121, found the free slots too small: 130 MB, where no more
+than 34 are in use at once, and 41 so.
 """
 
-from collections import Counter
+from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least, floordiv, lower_bound, upper_bound
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Lifetime
+from onnxc.compiler.planning.typical_sizes import TypicalSizes
 from onnxc.runtime.records import record
 
 ALIGNMENT_BYTES = 64
@@ -19,9 +22,10 @@ ALIGNMENT_BYTES = 64
 
 @record(eq=False)
 class _Bytes:
-    """A number of bytes, and what it takes to compare it: its symbols, and between which numbers it is."""
+    """A number of bytes, and what it takes to compare it: a typical number, its symbols, and what it is between."""
 
     size: Dim
+    typical: int
     symbols: frozenset[str]
     low: int | None
     high: int | None
@@ -29,12 +33,22 @@ class _Bytes:
 
 @dataclass(eq=False)
 class _Slot:
-    """A part of the arena: as large as the largest of `sizes`, the others being provably at most that."""
+    """A part of the arena: as large as `largest`. Who lives in it, in the order of time, from `firsts` to `lasts`."""
 
-    ordinal: int
     largest: _Bytes
-    sizes: set[_Bytes]
-    free_after: int
+    firsts: list[int] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+
+    def is_free(self, life: "Life") -> bool:
+        """Whether nobody lives in it meanwhile."""
+        place = bisect(self.firsts, life.last)
+        return place == 0 or self.lasts[place - 1] < life.first
+
+    def add(self, life: "Life") -> None:
+        """Notes who lives in it now, where it is free."""
+        place = bisect(self.firsts, life.first)
+        self.firsts.insert(place, life.first)
+        self.lasts.insert(place, life.last)
 
 
 Tenant = Value | int
@@ -61,23 +75,26 @@ class Placement:
 
 
 def place_buffers(lives: Sequence[Life], bounds: Bounds) -> Placement:
-    """Places what lives in the arena, in order of the first launches."""
-    slots: list[_Slot] = []
-    chosen: dict[Tenant, int] = {}
+    """Places what lives in the arena; slots are counted in the order of the first launches."""
     order = _Order(bounds)
-    for life in lives:
+    slots: list[_Slot] = []
+    homes: dict[Tenant, _Slot] = {}
+    # What is larger for all sizes is so at typical ones.
+    for life in sorted(lives, key=lambda life: -order.described(life.size_bytes).typical):
         size = order.described(life.size_bytes)
-        slot = _best_slot(slots, size, life.first, order)
-        if slot is None:
-            slot = _Slot(len(slots), size, set(), life.last)
-            slots.append(slot)
-        elif not order.holds(slot.largest, size):
-            slot.largest = size
-        slot.sizes.add(size)
-        slot.free_after = life.last
-        chosen[life.tenant] = slot.ordinal
+        fitting = [slot for slot in slots if slot.is_free(life) and order.holds(slot.largest, size)]
+        if fitting:
+            home = min(fitting, key=lambda slot: slot.largest.typical)
+        else:
+            home = _Slot(size)
+            slots.append(home)
+        home.add(life)
+        homes[life.tenant] = home
+    used = list(dict.fromkeys(homes[life.tenant] for life in lives))
+    ordinals = {slot: ordinal for ordinal, slot in enumerate(used)}
+    chosen = {life.tenant: ordinals[homes[life.tenant]] for life in lives}
     lifetimes = tuple(Lifetime(chosen[life.tenant], life.size_bytes, life.first, life.last) for life in lives)
-    return Placement(chosen, tuple(aligned(slot.largest.size) for slot in slots), lifetimes)
+    return Placement(chosen, tuple(aligned(slot.largest.size) for slot in used), lifetimes)
 
 
 class _Order:
@@ -88,7 +105,7 @@ class _Order:
     """
 
     def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+        self._bounds, self._sizes = bounds, TypicalSizes(bounds)
         self._described: dict[Dim, _Bytes] = {}
         self._decided: dict[tuple[_Bytes, _Bytes], bool] = {}
 
@@ -96,7 +113,7 @@ class _Order:
         """The one description of a size."""
         if size not in self._described:
             low, high = lower_bound(size, self._bounds), upper_bound(size, self._bounds)
-            self._described[size] = _Bytes(size, symbols_of(size), low, high)
+            self._described[size] = _Bytes(size, self._sizes.typical(size), symbols_of(size), low, high)
         return self._described[size]
 
     def holds(self, large: _Bytes, small: _Bytes) -> bool:
@@ -107,21 +124,6 @@ class _Order:
         if pair not in self._decided:
             self._decided[pair] = at_least(large.size, small.size, self._bounds)
         return self._decided[pair]
-
-
-def _best_slot(slots: Sequence[_Slot], size: _Bytes, first: int, order: _Order) -> _Slot | None:
-    """A slot free from launch `first` on: the first that is large enough, else the last that may grow to be.
-
-    Slots are compared by their sizes, of which there are fewer: slots of one size are as good as the first of them.
-    """
-    free = [slot for slot in slots if slot.free_after < first]
-    counts = Counter(slot.largest for slot in free)
-    fitting = [each for each in counts if order.holds(each, size)]
-    if fitting:
-        held = {each: sum(counts[other] for other in fitting if order.holds(each, other)) for each in fitting}
-        return min((slot for slot in free if slot.largest in held), key=lambda slot: held[slot.largest])
-    may_grow = (slot for slot in reversed(free) if all(order.holds(size, other) for other in slot.sizes))
-    return next(may_grow, None)
 
 
 def value_bytes(value: Value) -> Dim:

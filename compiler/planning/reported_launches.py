@@ -7,11 +7,9 @@ typical values of them.
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import (
-    Guard,
     GuardStep,
     Kernel,
     KernelPlan,
@@ -27,47 +25,18 @@ from onnxc.compiler.planning.kernel_plan import (
     walk_regions,
 )
 from onnxc.compiler.planning.kernel_work import KernelWork, work_of
+from onnxc.compiler.planning.typical_sizes import TypicalSizes
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
 __all__ = [
-    "TYPICAL_SIZE",
     "ReportedLaunch",
-    "TypicalSizes",
     "amount",
     "host_ops",
     "reported_launches",
     "total_arena_bytes",
     "variant_ordinals",
 ]
-
-TYPICAL_SIZE = 32
-"""What a size that only a call decides is taken for, within its range."""
-
-
-class TypicalSizes:
-    """Sizes as texts, and as numbers at typical values of the symbols, which are collected in `symbols`."""
-
-    def __init__(self, ranges: Mapping[str, tuple[int, int | None]]) -> None:
-        self._ranges = ranges
-        self.symbols: dict[str, int] = {}
-
-    def typical(self, dim: Dim) -> int:
-        """The size where every symbol is typical."""
-        for name in sorted(symbols_of(dim)):
-            low, high = self._ranges.get(name, (0, None))
-            typical = max(low, TYPICAL_SIZE)
-            self.symbols[name] = typical if high is None else min(high, typical)
-        return evaluate(dim, self.symbols)
-
-    def json(self, dim: Dim) -> JsonValue:
-        """A number; or where it has symbols, its text and its typical value."""
-        return dim if isinstance(dim, int) else {"size": str(dim), "typical": self.typical(dim)}
-
-    def serves(self, guard: Guard) -> bool:
-        """Whether a variant with this guard serves typical calls."""
-        sized = ((each, self.typical(each.size)) for each in guard)
-        return all(size >= each.low and (each.high is None or size <= each.high) for each, size in sized)
 
 
 @record

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from onnxc.command_line.report import report_parts
-from onnxc.compiler.planning.reported_launches import TYPICAL_SIZE
+from onnxc.compiler.planning.typical_sizes import TYPICAL_SIZE
 from tests.codegen_gpu.test_transfers import LOOP, MIDDLE
 from tests.models.builders import LAYERS, decoder, encoder, resnet
 from tests.support.fake_gpu import compile_for_fake

@@ -150,3 +150,23 @@ def test_a_plan_is_checked_in_all_its_bodies() -> None:
 
 def _nested(body: Region, segment: Segment) -> Branch:
     return Branch(body.block.ops[0], Region(body.block, ()), Region(body.block, (segment,)))
+
+
+@pytest.mark.parametrize("unit", [1, N, N * M])
+def test_small_values_do_not_take_the_slots_of_large_ones(unit: Dim) -> None:
+    """As the features of densenet121: each step has a large value for a while, and leaves a small one until the end."""
+    large = [_life(_value(20 * unit), 2 * step, 2 * step) for step in range(5)]
+    small = [_life(_value(2 * unit), 2 * step + 1, 20) for step in range(5)]
+    lives = [life for both in zip(large, small, strict=True) for life in both]
+    assert sorted(place_buffers(lives, {}).slot_bytes, key=str) == sorted(
+        (aligned(80 * unit), *[aligned(8 * unit)] * 4), key=str
+    )
+
+
+def test_slots_are_counted_in_the_order_of_launches() -> None:
+    placement = place_buffers([_life(_value(1), 0, 2), _life(_value(9), 1, 2), _life(_value(5), 3, 4)], {})
+    assert [*placement.slots.values()] == [0, 1, 1]
+
+
+def _value(size: Dim) -> Value:
+    return Parameter("x", TensorType(F32, (size,))).value
