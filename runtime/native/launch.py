@@ -120,6 +120,8 @@ class NativeLaunch:
         for dtype, word, shape_at in zip(self.late_dtypes, self.late_words, self.late_shapes, strict=True):
             shape, address = shape_at(symbols), workspace.words[word]
             nbytes = prod(shape) * dtype.itemsize
+            if nbytes == 0 and _bytes_of_nonempty([shape], [dtype.itemsize]) > LARGEST_BYTES:
+                raise out_of_memory([shape], [dtype])
             block = heap.take_out(address, nbytes) if heap is not None and nbytes >= SMALLEST_BYTES else None
             arrays.append(_copied(address, nbytes, shape, dtype) if block is None else array_over(block, shape, dtype))
         return arrays

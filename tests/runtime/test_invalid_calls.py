@@ -162,6 +162,9 @@ CASES: dict[str, Case] = {
     "a shape of more elements": Case("sizes-disagree", SHAPED, lambda exe: exe(V, np.array([2, 2]))),
     "a negative shape": Case("sizes-disagree", FILLED, lambda exe: exe(np.array([-1, 2]))),
     "more than memory holds": Case("out-of-memory", FILLED, lambda exe: exe(np.array([1 << 20, 1 << 20]))),
+    "no elements, and strides that nothing counts": Case(
+        "out-of-memory", FILLED, lambda exe: exe(np.array([0, 1 << 62]))
+    ),
     "a position beyond a sequence": Case("sequence-position", ELEMENT, lambda exe: exe([V], np.array(1))),
     "a join of no arrays": Case(
         "empty-sequence",
