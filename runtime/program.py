@@ -323,7 +323,8 @@ def compile_attributes(attributes: Mapping[str, JsonValue]) -> Callable[[Sequenc
     """A function from the values of the symbols to attributes as the meanings take them.
 
     A list is a tuple, {"size": text} the number that a size is, {"dtype": name} an element type of NumPy and
-    {"array": [dtype, shape, hexadecimal bytes]} an array; everything else stands for itself.
+    {"array": [dtype, shape, hexadecimal bytes]} an array, with a list in place of bytes where elements are texts;
+    everything else stands for itself.
     """
     texts: list[SizeText] = []
     decoded = {name: _decode(value, texts) for name, value in attributes.items()}
@@ -366,12 +367,21 @@ def _decode(value: JsonValue, texts: list[SizeText]) -> object:
             name, shape, data = content
             assert isinstance(name, str)
             assert isinstance(shape, Sequence)
-            assert isinstance(data, str)
-            return np.frombuffer(bytes.fromhex(data), numpy_dtype(name)).reshape([int(str(size)) for size in shape])
+            return _array(numpy_dtype(name), [int(str(size)) for size in shape], data)
         raise ValueError(f"attribute form {form} is not known")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_decode(item, texts) for item in value)
     return value
+
+
+def _array(dtype: "np.dtype[np.generic]", shape: Sequence[int], elements: JsonValue) -> np.ndarray:
+    """The array of these elements, read-only: what runs with it must not change what the next call gets."""
+    if isinstance(elements, str):
+        return np.frombuffer(bytes.fromhex(elements), dtype).reshape(shape)
+    assert isinstance(elements, Sequence)
+    array = np.array(elements, dtype).reshape(shape)
+    array.flags.writeable = False
+    return array
 
 
 def _resolve(value: object, sizes: Sequence[int]) -> object:

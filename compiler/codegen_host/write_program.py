@@ -285,7 +285,9 @@ class _BodyWriter:
         if isinstance(value, DType):
             return {"dtype": value.name}
         if isinstance(value, np.ndarray):
-            return {"array": [dtype_of(value.dtype).name, list(value.shape), value.tobytes().hex()]}
+            dtype = dtype_of(value.dtype)
+            elements: JsonValue = value.reshape(-1).tolist() if dtype.is_string else value.tobytes().hex()
+            return {"array": [dtype.name, list(value.shape), elements]}
         if isinstance(value, tuple):
             return [self._encoded(item) for item in value]
         return value

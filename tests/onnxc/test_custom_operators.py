@@ -145,6 +145,24 @@ def test_sizes_that_only_the_call_decides_are_used_behind_it(target: str) -> Non
     assert np.asarray(exe(-abs(X))).tolist() == []
 
 
+@pytest.mark.parametrize("texts", [["a", "ü"], [["", "\n"], ["b", "c"]], "a", []])
+def test_texts_in_a_tensor_come_to_a_function_on_the_host_in_an_artifact_too(texts: object, tmp_path: Path) -> None:
+    operator = onnxc.custom_operator(
+        "Describe",
+        "my.ops",
+        inputs=["first", "bias?"],
+        outputs=["y"],
+        attributes={"t": "tensor"},
+        host=host_functions.describe_all,
+        types=lambda node: [("string", ())],
+    )
+    made, array = model("y = my.ops.Describe (x)", result="string"), np.array(texts, object)
+    made.graph.node[0].attribute.append(onnx.helper.make_attribute("t", onnx.numpy_helper.from_array(array)))
+    onnxc.compile(made, operators=[operator]).save(tmp_path / "m.onnxc")
+    exe = onnxc.load(tmp_path / "m.onnxc")
+    assert str(exe(X)) == f"float32[1, 4]; no bias; t={array!r}"
+
+
 def test_any_number_of_inputs_are_a_list_at_the_end() -> None:
     def total(node: OperatorCall, ir: GraphBuilder) -> Value:
         first, *rest = node.variadic()
