@@ -153,11 +153,7 @@ def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) ->
         raise TensorError("external-data-not-found", message) from None
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise TensorError(
-                "external-data-link",
-                f'"{location}" leads through a symbolic link or a file: put the data itself into the model\'s folder, '
-                "or pass allow_links=True where you trust it",
-            ) from None
+            raise TensorError("external-data-link", _misled(location, allow_links=allow_links)) from None
         reason = f'the file "{location}" with its data cannot be opened: {problem.strerror}'
         raise TensorError("external-data-unreadable", reason) from None
     try:
@@ -175,6 +171,16 @@ def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) ->
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), status
     finally:
         os.close(descriptor)
+
+
+def _misled(location: PurePosixPath, *, allow_links: bool) -> str:
+    """Why nothing is found on the way to a file, and what to do."""
+    if allow_links:
+        return f'"{location}" leads through a file, or from link to link without end'
+    return (
+        f'"{location}" leads through a symbolic link or a file: put the data itself into the model\'s folder, or pass '
+        "allow_links=True where you trust it"
+    )
 
 
 def _open_linked(folder: Path, location: PurePosixPath) -> int:
