@@ -22,12 +22,13 @@ _FIELDS = {"dtype", "shape", "data_offsets"}
 _MOST_AXES, _MOST_ELEMENTS = 64, 1 << 60
 
 _TYPES = {
-    "F64": ("f64", 8), "F32": ("f32", 4), "F16": ("f16", 2), "BF16": ("bf16", 2), "F8_E4M3": ("f8e4m3fn", 1),
-    "F8_E5M2": ("f8e5m2", 1), "F8_E8M0": ("f8e8m0", 1), "I64": ("i64", 8), "I32": ("i32", 4), "I16": ("i16", 2),
-    "I8": ("i8", 1), "U64": ("u64", 8), "U32": ("u32", 4), "U16": ("u16", 2), "U8": ("u8", 1), "BOOL": ("bool", 1),
-    "C64": ("c64", 8),
+    "F64": ("f64", 64), "F32": ("f32", 32), "F16": ("f16", 16), "BF16": ("bf16", 16), "F8_E4M3": ("f8e4m3fn", 8),
+    "F8_E5M2": ("f8e5m2", 8), "F8_E8M0": ("f8e8m0", 8), "F6_E2M3": ("f6e2m3", 6), "F6_E3M2": ("f6e3m2", 6),
+    "F4": ("f4e2m1", 4), "I64": ("i64", 64), "I32": ("i32", 32), "I16": ("i16", 16), "I8": ("i8", 8),
+    "U64": ("u64", 64), "U32": ("u32", 32), "U16": ("u16", 16), "U8": ("u8", 8), "BOOL": ("bool", 8),
+    "C64": ("c64", 64),
 }  # fmt: skip
-"""For each element type its name in the IR, and the bytes of an element."""
+"""For each element type its name, which is that of the IR where it has the type, and the bits of an element."""
 
 
 class SafetensorsError(ValueError):
@@ -36,7 +37,7 @@ class SafetensorsError(ValueError):
 
 @record
 class StoredTensor:
-    """A tensor: its element type, by its IR name, its shape, and the bytes of the file that hold it."""
+    """A tensor: its element type, its shape, and the bytes of the file that hold it."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -96,13 +97,13 @@ def _tensor(name: str, entry: object, begin: int) -> StoredTensor:
         raise SafetensorsError(f'the element type of "{name}" is {str(dtype)[:40]!r}, known are {", ".join(_TYPES)}')
     if shape is None or len(shape) > _MOST_AXES or offsets is None or len(offsets) != 2:
         raise SafetensorsError(f'the shape or the offsets of "{name}" are no lists of sizes')
-    known, itemsize = _TYPES[dtype]
+    known, bits = _TYPES[dtype]
     elements = 1
     for size in shape:
         # Step by step, as a product of many large sizes is a number of any length.
         elements = min(elements * size, _MOST_ELEMENTS)
     start, end = offsets
-    if end - start != elements * itemsize:
+    if 8 * (end - start) != elements * bits:
         raise SafetensorsError(f'"{name}" is {dtype}{list(shape)}, and its offsets are {start} and {end}')
     return StoredTensor(known, shape, begin + start, begin + end)
 

@@ -278,6 +278,27 @@ def test_tensors_of_a_safetensors_file_are_found_by_their_names(tmp_path: Path) 
     expect_same(tmp_path / "whole.onnx")
 
 
+def test_the_name_of_a_safetensors_file_may_be_written_in_capitals(tmp_path: Path) -> None:
+    safetensors_file(tmp_path / "W.SafeTensors", {"typed": ("F32", 2 * LARGE), "large": ("F32", LARGE)})
+    path = model_beside(tmp_path, location="W.SafeTensors")
+    np.testing.assert_array_equal(onnxc.compile(path, "interpreter")(X), EXPECTED)
+
+
+def test_weights_of_4_bits_in_a_safetensors_file_lie_as_in_onnx(tmp_path: Path) -> None:
+    # Two elements a byte, the first in the lower half: 0.5, -1, 6 and 0.
+    safetensors_file(tmp_path / "w.safetensors", {"w": ("F4", np.array([0xA1, 0x07], np.uint8))})
+    stored = (tmp_path / "w.safetensors").read_bytes().replace(b'"shape": [2]', b'"shape": [4]')
+    (tmp_path / "w.safetensors").write_bytes(stored)
+    text = """<ir_version: 11, opset_import: ["": 23]> g (float[4] x) => (float[4] y) {
+        v = Cast <to = 1> (w)
+        y = Add (x, v) }"""
+    source = onnx.parser.parse_model(text)
+    tensor = source.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT4E2M1, dims=[4], data_location=1)
+    tensor.external_data.add(key="location", value="w.safetensors")
+    (tmp_path / "m.onnx").write_bytes(source.SerializeToString())
+    assert onnxc.compile(tmp_path / "m.onnx", "interpreter")(np.zeros(4, np.float32)).tolist() == [0.5, -1, 6, 0]
+
+
 @pytest.mark.parametrize("given", [{"names": {"large": "weight"}}, {"prefix": "b/"}, {"names": {"x": "input"}}])
 def test_renamed_tensors_of_a_safetensors_file_are_found_by_their_bytes(
     given: dict[str, dict[str, str] | str], tmp_path: Path

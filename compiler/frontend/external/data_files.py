@@ -120,7 +120,7 @@ class ExternalFiles:
 
 def is_stored_by_name(entries: Mapping[str, str]) -> bool:
     """Whether external_data entries name a safetensors file, and not by bytes which tensor of it is meant."""
-    return _location(entries).suffix == ".safetensors" and "offset" not in entries
+    return _location(entries).suffix.lower() == ".safetensors" and "offset" not in entries
 
 
 def _location(entries: Mapping[str, str]) -> PurePosixPath:

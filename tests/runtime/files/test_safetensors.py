@@ -39,6 +39,16 @@ def test_the_header_may_be_padded_with_spaces_and_hold_no_tensors() -> None:
     assert read_header(file_of(b"{}      ")) == {}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "elements", "nbytes"), [("F4", 6, 3), ("F6_E2M3", 4, 3), ("F6_E3M2", 8, 6), ("F64", 2, 16), ("F4", 0, 0)]
+)
+def test_elements_may_be_of_fewer_bits_than_a_byte(dtype: str, elements: int, nbytes: int) -> None:
+    data = file_of(
+        {"a": entry(dtype, [elements], [0, nbytes]), "b": entry("U8", [1], [nbytes, nbytes + 1])}, bytes(nbytes + 1)
+    )
+    assert {name: each.end - each.start for name, each in read_header(data).items()} == {"a": nbytes, "b": 1}
+
+
 HOSTILE = {
     "no bytes": (memoryview(b""), "has 0 bytes"),
     "half a length": (memoryview(b"\0" * 7), "has 7 bytes"),
@@ -55,6 +65,7 @@ HOSTILE = {
     "an entry that lacks one": (file_of({"a": {"dtype": "F32", "shape": []}}), "does not have the fields"),
     "an entry with one more": (file_of({"a": entry() | {"more": 1}}), "does not have the fields"),
     "an unknown type": (file_of({"a": entry("F31")}, bytes(8)), "'F31'"),
+    "half a byte": (file_of({"a": entry("F4", [3], [0, 1])}, bytes(1)), "offsets are 0 and 1"),
     "a type that is a list": (file_of({"a": entry([])}, bytes(8)), "the element type"),
     "a negative size": (file_of({"a": entry(shape=[-2])}, bytes(8)), "no lists of sizes"),
     "a size that is true": (file_of({"a": entry(shape=[True])}, bytes(8)), "no lists of sizes"),
