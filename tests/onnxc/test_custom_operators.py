@@ -485,7 +485,10 @@ def test_a_path_that_leads_to_no_function(path: str, message: str) -> None:
         ({"attributes": {"a": "int"}, "defaults": {"a": 1.5}}, "not of kind int"),
         ({"attributes": {"a": "ints"}, "defaults": {"a": 1}}, "not of kind ints"),
         ({"attributes": {"a": "float"}, "defaults": {"a": True}}, "not of kind float"),
-        ({"attributes": {"a": "tensor"}, "defaults": {"a": 1}}, "not of kind tensor"),
+        ({"attributes": {"a": "int"}, "defaults": {"a": 1 << 63}}, "not of kind int"),
+        ({"attributes": {"a": "ints"}, "defaults": {"a": [-(1 << 63) - 1]}}, "not of kind ints"),
+        ({"attributes": {"a": "float"}, "defaults": {"a": 1 << 2000}}, "not of kind float"),
+        ({"attributes": {"a": "tensor"}, "defaults": {"a": np.ones(2)}}, 'no defaults: declare it as "a?"'),
         ({"function": onnx.parser.parse_function(FUNCTION)}, "one body"),
     ],
 )

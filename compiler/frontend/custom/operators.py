@@ -327,9 +327,12 @@ def _default(name: str, kind: str, value: object) -> Default | None:
     """The default of an attribute of a kind."""
     if value is None:
         return None
-    is_list, scalar = isinstance(value, list | tuple), _SCALARS.get(kind)
+    scalar = _SCALARS.get(kind)
+    if scalar is None:
+        raise _wrong(f'attribute {name} is of kind {kind}, which has no defaults: declare it as "{name}?"')
+    is_list = isinstance(value, list | tuple)
     items = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if scalar is None or is_list != kind.endswith("s") or not all(_is_one(item, scalar) for item in items):
+    if is_list != kind.endswith("s") or not all(_is_one(item, scalar) for item in items):
         raise _wrong(f"the default of attribute {name} is {value!r}, which is not of kind {kind}")
     # An integer stands for a float, which bodies then get.
     typed = tuple(scalar(item) for item in items)
@@ -338,4 +341,8 @@ def _default(name: str, kind: str, value: object) -> Default | None:
 
 def _is_one(item: object, scalar: type) -> bool:
     """Whether a value is one of an attribute of this type."""
-    return isinstance(item, (int, float) if scalar is float else scalar) and not isinstance(item, bool)
+    if not isinstance(item, int) or scalar is str:
+        return isinstance(item, scalar)
+    # A node has integers of 64 bits; a larger one may still be near a float.
+    bound = 1 << (1023 if scalar is float else 63)
+    return not isinstance(item, bool) and -bound <= item < bound
