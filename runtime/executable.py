@@ -147,7 +147,7 @@ class Executable:
 
         Raises InputError for what is no weight, or another type or shape; UnsupportedError for the interpreter.
         """
-        artifact = self._expect_artifact()
+        artifact = self._expect_artifact("given other weights; a call may pass them as inputs")
         assert self._again is not None, self
         return self._again(swap_weights(artifact, values))
 
@@ -158,9 +158,9 @@ class Executable:
         file = self._file
         return self._again, (file if file is not None and file.is_unchanged() else artifact_bytes(artifact),)
 
-    def _expect_artifact(self) -> Artifact:
+    def _expect_artifact(self, wanted: str = "saved, pickled or copied") -> Artifact:
         if self._artifact is None:
-            message = "the interpreter makes no code that could be saved, pickled or copied"
+            message = f"the interpreter makes no code that could be {wanted}"
             raise UnsupportedError(message, code="no-artifact")
         return self._artifact
 
