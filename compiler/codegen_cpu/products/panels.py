@@ -1,9 +1,9 @@
 """Contractions by panels: rows of A times panels of columns of B, the pointwise ops that follow on each finished tile.
 
 A unit of work is one panel of n columns against one chunk of m rows, for one position of the outer letters. The sum
-runs over the letters outside of k, and blocks of k. With the last of them a few rows at a time are multiplied and
-finished, so that their sums are in the first-level cache when they are: 1500x384x384 had 95 % of the peak of a core of
-Zen 5 where all rows of a tile were finished behind it, and has 97 %.
+runs over the letters outside of k, and blocks of k. A few rows at a time are copied, where they must be, multiplied,
+and with the last block finished, so that their sums are in the first-level cache when they are: 1500x384x384 had 95 %
+of the peak of a core of Zen 5 where all rows of a tile were finished behind it, and has 97 %.
 """
 
 from collections.abc import Sequence
@@ -164,6 +164,8 @@ class _Panels:
         if self.packs_columns or not (self.is_constant or self._fills_panels()):
             self.panel = f.alloca(memory_type(self.types.panel), depth * self.width)
         if self.packs_rows:
+            if not self.is_tiled:
+                rows = max(min(rows, self._group_rows(vectors)) for vectors in range(1, self.vectors + 1))
             # Packed rows lie side by side as A's do: a line is a row, or all rows at one k where A is dense along m.
             lines, length = (depth, rows) if self.is_turned else (rows, depth)
             self.line_length = -(-length // self.row_lanes) * self.row_lanes
@@ -271,10 +273,9 @@ class _Panels:
         frame, f, problem = self.frame, self.frame.f, self.problem
         a = self.operands.along_k(unit.a, problem.a_strides, problem.a, block.outer_k, block.k)
         strides = frame.size(problem.a_stride(problem.m)), frame.size(problem.a_stride(problem.k))
-        if self.rows is not None:
-            a, strides = self._pack_rows(a, self.rows, strides, (unit.rows, block.count))
         accumulate = f.convert("zext", f.xor(block.is_first, TRUE), "i64")
         if self.is_tiled:
+            a, strides = self._packed_rows(a, strides, (unit.rows, block.count))
             tiles = f.udiv(self._tile_depths(block.count), TILE_STEPS * BFLOAT_GROUP)
             bytes_of_row = f.mul(strides[0], self.types.a.itemsize)
             name = TileKernel(self.types, self.vectors).name
@@ -288,8 +289,9 @@ class _Panels:
             rows = f.smin(f.sub(unit.rows, first), group_rows)
             tile = self.tile if self.is_one_block else self._row_of_tile(self.tile, first)
             ahead = None if panel.ahead is None else Ahead(panel.ahead, first, unit.rows)
-            begin = f.gep(a, f.mul(first, strides[0]), memory_type(self.types.a))
-            product = Product(begin, *strides, panel.address, tile, block.count, panel.stride, ahead)
+            begin = f.gep(a, f.mul(first, strides[0]), memory_type(problem.a.base.dtype))
+            begin, steps = self._packed_rows(begin, strides, (rows, block.count))
+            product = Product(begin, *steps, panel.address, tile, block.count, panel.stride, ahead)
             f.if_(block.is_last, lambda: self._fetch(unit, first, rows))
             multiply(f, product, rows, accumulate, self.types, (self.vectors, self.lanes, self.register_rows))
             f.if_(block.is_last, lambda: self._finish(unit, first, rows, tile))
@@ -303,10 +305,11 @@ class _Panels:
     def _row_of_tile(self, tile: Reg, row: Int) -> Reg:
         return self.frame.f.gep(tile, self.frame.f.mul(row, self.width), self.sum_element)
 
-    def _pack_rows(
-        self, a: Reg, packed: Reg, strides: tuple[Int, Int], sizes: tuple[Int, Int]
-    ) -> tuple[Reg, tuple[Int, Int]]:
-        """Rows in the type of the sums, and their strides."""
+    def _packed_rows(self, a: Reg, strides: tuple[Int, Int], sizes: tuple[Int, Int]) -> tuple[Reg, tuple[Int, Int]]:
+        """Rows in the type that is multiplied, and their strides: where they lie, or copied."""
+        packed = self.rows
+        if packed is None:
+            return a, strides
         f, conversion = self.frame.f, Conversion(self.problem.a.base.dtype, self.types.a, self.row_lanes)
         if self.is_turned:
             pack_lines(f, Copied(a, packed, strides[::-1], sizes[::-1]), self.line_length, conversion)

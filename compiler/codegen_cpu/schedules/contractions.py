@@ -62,8 +62,8 @@ BLOCK_DEPTH = 1024
 then. On Zen 5 512x3072x768 and 1024x1024x1024 had 93 and 91 % of the peak with 512, and 95 and 94 with 1024 and with
 1536. Packed on the way, 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with 256, 512 and 1024."""
 
-TILED_DEPTH = 512
-"""The same for tile registers, whose sums are not finished group by group."""
+TILED_ROWS, TILED_DEPTH = 256, 512
+"""Rows of a chunk, and of k, for tile registers: all of them may be copied first, and are finished together."""
 
 BFLOAT_GROUP = 2
 """Neighbours along k that a tile register multiplies at once."""
@@ -216,7 +216,7 @@ def _panels(
     way = "packed on the way" if packs else "packed when it is compiled" if is_constant else "read in place"
     is_short = not packs and isinstance(gemm.depth, int) and gemm.depth <= SHORT_DEPTH
     registers = register_rows(vectors, target)
-    rows = GROUP_BLOCKS * registers if is_short else _chunk_rows(gemm, width)
+    rows = GROUP_BLOCKS * registers if is_short else _chunk_rows(gemm, width, CHUNK_ROWS)
     return ContractionSchedule(
         algorithm="panels",
         tile=Tile(rows, width, BLOCK_DEPTH),
@@ -237,7 +237,7 @@ def _bfloat_tiles(gemm: Problem, problem: KernelProblem) -> ContractionSchedule:
     panels = constant_panels(gemm, width, group=BFLOAT_GROUP, whole=TILE_STEPS)
     return ContractionSchedule(
         algorithm="panels",
-        tile=Tile(_chunk_rows(gemm, width), width, TILED_DEPTH),
+        tile=Tile(_chunk_rows(gemm, width, TILED_ROWS), width, TILED_DEPTH),
         arithmetic=Arithmetic(str(BF16), F32),
         registers=Tile(2 * TILE_ROWS, width),
         left=gemm.left,
@@ -248,13 +248,13 @@ def _bfloat_tiles(gemm: Problem, problem: KernelProblem) -> ContractionSchedule:
     )
 
 
-def _chunk_rows(gemm: Problem, width: int) -> int:
-    """As many as a chunk may have, or all rows in chunks of one size; fewer where there are few units for threads."""
+def _chunk_rows(gemm: Problem, width: int, most: int) -> int:
+    """`most`, as a chunk may have, or all rows in chunks of one size; fewer where there are few units for threads."""
     panels = product(gemm.sizes[letter] for letter in gemm.outer) * floordiv(gemm.columns + width - 1, width)
     chunks = -(-LEAST_UNITS // panels) if isinstance(panels, int) and panels > 0 else 1
     if not isinstance(gemm.rows, int):
-        return CHUNK_ROWS if chunks == 1 else LEAST_CHUNK_ROWS
-    most = min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, -(-gemm.rows // chunks)))
+        return most if chunks == 1 else LEAST_CHUNK_ROWS
+    most = min(most, max(LEAST_CHUNK_ROWS, -(-gemm.rows // chunks)))
     return max(1, -(-gemm.rows // max(1, -(-gemm.rows // most))))
 
 
