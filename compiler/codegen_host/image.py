@@ -7,7 +7,7 @@ from pathlib import Path
 from onnxc.compiler.codegen_host.compile_objects import compile_objects
 from onnxc.compiler.codegen_host.conversions import conversion_functions
 from onnxc.compiler.codegen_host.heap import heap_functions
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.threads.pool import POOL_EXPORTS, pool_functions
 from onnxc.compiler.target import Target

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from onnxc.compiler.codegen_host.elf_object import parse_object
 from onnxc.compiler.codegen_host.image import build_image
+from onnxc.compiler.codegen_host.linking.elf_object import parse_object
 from onnxc.compiler.codegen_host.machine import compile_object, optimized
 from onnxc.compiler.codegen_host.native_module import NativeJob, NativeModule
 from onnxc.compiler.jobs.answer_jobs import answer_jobs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from onnxc.compiler.codegen_host.image import build_image
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object

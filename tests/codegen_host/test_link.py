@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.elf_object import AARCH64, X86_64
+from onnxc.compiler.codegen_host.linking.link import link_image
+from onnxc.compiler.codegen_host.linking.relocations import MACHINES
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Reg
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
-from onnxc.compiler.codegen_host.relocations import MACHINES
 from onnxc.compiler.target import parse_target
 from onnxc.runtime.cpu import Image, load_image
 from onnxc.runtime.errors import DeviceError

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.target import parse_target
 from onnxc.runtime import cpu

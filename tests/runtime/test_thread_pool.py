@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.runtime import thread_pool
 from onnxc.runtime.cpu import load_image

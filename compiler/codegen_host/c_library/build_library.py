@@ -19,7 +19,7 @@ from onnxc.compiler.codegen_host.c_library.weights_file import (
     weights_header,
 )
 from onnxc.compiler.codegen_host.image import support_object
-from onnxc.compiler.codegen_host.link import link_image
+from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.codegen_host.routines import CHECK_TICKS

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Literal
 
-from onnxc.compiler.codegen_host.elf_object import AARCH64, X86_64
+from onnxc.compiler.codegen_host.linking.elf_object import AARCH64, X86_64
 from onnxc.runtime.records import record
 
 # symbol: its address; call: the address, or that of a stub which jumps there if the symbol is imported;

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxc.compiler.codegen_host.elf_object import ElfObject, Relocation, Section, Symbol, parse_object
-from onnxc.compiler.codegen_host.relocations import MACHINES, Machine, RelocationType, relax_got_load
+from onnxc.compiler.codegen_host.linking.elf_object import ElfObject, Relocation, Section, Symbol, parse_object
+from onnxc.compiler.codegen_host.linking.relocations import MACHINES, Machine, RelocationType, relax_got_load
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.records import record
 
