@@ -95,9 +95,7 @@ class ProgramEngine:
         self.body = self._prepared_body(body, launches)
         self.direct = next(iter(launches.values())) if is_direct(body) else None
         constants = {constant.slot: constant_view(weights, constant) for constant in body.constants}
-        self.fast = write_fast_call(
-            body, program.inputs, launches, constants, self.workspaces, frame_words, self.observed
-        )
+        self.fast = write_fast_call(body, program.inputs, launches, constants, self.workspaces, self.observed)
 
     def run(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], given: Sequence[np.ndarray] | None = None
@@ -208,7 +206,9 @@ def native_launches(
     for step in launches_of(body):
         if image is None:
             raise DeviceError("the program has native code, and there is no image", code="image-missing")
-        launches[step] = NativeLaunch(step, image.function(step.entry, 1), symbol_count, locations, faults)
+        # What an image lacks is told when it is loaded.
+        image.address(step.entry)
+        launches[step] = NativeLaunch(step, image, symbol_count, locations, faults)
     return launches
 
 

@@ -11,21 +11,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["ADDRESS", "WORD_BYTES", "memory", "read_address"]
+__all__ = ["DATA_WORD", "LAYOUT_IS_KNOWN", "WORD_BYTES", "read_address"]
 
 WORD_BYTES = 8
 
 # All of the address space, as 64-bit words.
-memory = (ctypes.c_int64 * (sys.maxsize // 2 // WORD_BYTES)).from_address(0)
+_memory = (ctypes.c_int64 * (sys.maxsize // 2 // WORD_BYTES)).from_address(0)
 
-# A reference count and a type precede the address in the object.
-_READ = "memory[(id({0}) >> 3) + 2]"
-_ASK = "{0}.ctypes.data"
+# The word of an array object that holds the address: a reference count and a type precede it.
+DATA_WORD = 2
 
 
-def _reader(expression: str) -> Callable[[np.ndarray], int]:
-    function: Callable[[np.ndarray], int] = eval(f"lambda x: {expression.format('x')}", {"memory": memory})
-    return function
+def _read(x: np.ndarray) -> int:
+    return _memory[(id(x) >> 3) + DATA_WORD]
+
+
+def _ask(x: np.ndarray) -> int:
+    return x.ctypes.data
 
 
 def _layout_is_known() -> bool:
@@ -34,11 +36,10 @@ def _layout_is_known() -> bool:
         return False
     block = np.arange(24, dtype=np.float32)
     tried = (block, block[3:], block.reshape(2, 3, 4).T, np.array(1.5), np.empty((0, 3)), block.view(np.recarray))
-    return all(id(x) % WORD_BYTES == 0 and _reader(_READ)(x) == x.ctypes.data for x in tried)
+    return all(id(x) % WORD_BYTES == 0 and _read(x) == x.ctypes.data for x in tried)
 
 
-# The expression for the address of the array {0}, in which `memory` is the one above.
-ADDRESS = _READ if _layout_is_known() else _ASK
+LAYOUT_IS_KNOWN = _layout_is_known()
 
-read_address = _reader(ADDRESS)
+read_address: Callable[[np.ndarray], int] = _read if LAYOUT_IS_KNOWN else _ask
 """The address of the first element of an array."""

@@ -13,9 +13,11 @@ from math import prod
 
 import numpy as np
 
+from onnxc.runtime.cpu import Image
 from onnxc.runtime.dtypes import DTYPES, DType
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.native.addresses import read_address
+from onnxc.runtime.native.builtin_function import NativeCall, native_call
 from onnxc.runtime.native.faults import STOPPED, illegal_data
 from onnxc.runtime.native.output_memory import SMALLEST_BYTES, ArrayMaker, array_maker, array_over
 from onnxc.runtime.native.workspaces import Workspace
@@ -44,10 +46,20 @@ class NativeLaunch:
     """A launch ready to run. `locations` and `faults` are what the numbers in a status block mean."""
 
     step: Launch
-    entry: Callable[..., int]
+    image: Image
     symbol_count: int
     locations: Sequence[str]
     faults: Sequence[Fault] = ()
+
+    @cached_property
+    def entry(self) -> Callable[..., int]:
+        """The native code, which takes the address of a frame."""
+        return self.image.function(self.step.entry, 1)
+
+    @cached_property
+    def call(self) -> NativeCall:
+        """The same, which takes a frame as an array of words, the inputs and the early outputs."""
+        return native_call(self.image, self.step.entry, self.array_words)
 
     @property
     def first_array(self) -> int:
@@ -93,12 +105,9 @@ class NativeLaunch:
         """Calls the entry on the inputs and early outputs, in this order; raises what the status block says."""
         if workspace.sizes is not sizes:
             workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
-        words = workspace.words
-        for word, x in zip(self.array_words, arrays, strict=True):
-            words[word] = read_address(x)
-        self.entry(workspace.frame)
+        is_ill = self.call(workspace.block, *arrays)
         workspace.counts.launches += 1
-        if words[workspace.status]:
+        if is_ill:
             raise self.problem(workspace)
 
     def problem(self, workspace: Workspace) -> BaseException:

@@ -7,7 +7,6 @@ A call that anything but an error of ours ends, such as KeyboardInterrupt betwee
 back: its workspace may be half set. It is freed with the frames of the call, for the pool holds it weakly.
 """
 
-import ctypes
 import errno
 import weakref
 from array import array
@@ -56,19 +55,19 @@ W = TypeVar("W", bound=AnyWorkspace)
 class Workspace:
     """The words of the frame, the status block behind them at `status`, the arena, and a heap where calls need one.
 
-    `sizes` is what the symbols of the frame were last set for.
+    `block` is the words as an array of NumPy; `sizes` is what the symbols of the frame were last set for.
     """
 
-    __slots__ = ("__weakref__", "arena", "counts", "frame", "heap", "sizes", "status", "words")
+    __slots__ = ("__weakref__", "arena", "block", "counts", "heap", "sizes", "status", "words")
 
     def __init__(self, frame_words: int, pool_address: int, weights_address: int, buffers: int = 0) -> None:
-        self.words = array("q", bytes((frame_words + STATUS_WORDS) * WORD_BYTES))
-        address = self.words.buffer_info()[0]
-        self.frame = ctypes.c_void_p(address)
+        self.block = np.zeros(frame_words + STATUS_WORDS, np.int64)
+        # An array of `array` would give its memory to NumPy, and then take no words of no symbols.
+        self.words = self.block.data.cast("B").cast("q")
         self.status = frame_words
         self.words[FRAME_POOL] = pool_address
         self.words[FRAME_WEIGHTS] = weights_address
-        self.words[FRAME_STATUS] = address + frame_words * WORD_BYTES
+        self.words[FRAME_STATUS] = read_address(self.block) + frame_words * WORD_BYTES
         self.arena = np.empty(0, np.uint8)
         self.heap = Heap(buffers) if buffers else None
         if self.heap is not None:

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from onnxc.runtime import fast_call
 from onnxc.runtime.load import make_executable
-from onnxc.runtime.native import addresses
+from onnxc.runtime.native import addresses, builtin_function
 from onnxc.runtime.native.addresses import read_address
 from tests.runtime.programs import AFFINE, BIAS, SCALE, artifact
 from tests.support.arrays import assert_same
@@ -23,7 +22,8 @@ def test_the_address_is_that_of_the_first_element(x: np.ndarray) -> None:
 
 
 def test_where_the_layout_is_not_known_addresses_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_call, "ADDRESS", addresses._ASK)
+    monkeypatch.setattr(builtin_function, "LAYOUT_IS_KNOWN", False)
+    monkeypatch.setattr(builtin_function, "read_address", addresses._ask)
     exe = make_executable(artifact(AFFINE))
     for _ in range(3):
         assert_same(np.asarray(exe(BLOCK)), BLOCK * np.float32(SCALE) + np.float32(BIAS))

@@ -210,3 +210,10 @@ def assert_alike(actual: tuple[HostValue, ...], expected: tuple[HostValue, ...])
         assert_same(one, other)
     else:
         assert one == other
+
+
+def test_a_model_without_symbols() -> None:
+    exe = compiled(f"{HEADER} main (float[2, 3] x) => (float[2, 3] y) {{ y = Add(x, x) }}")
+    for _ in range(3):
+        assert_same(np.asarray(exe(X)), X + X)
+    assert ready(exe, X)
