@@ -286,8 +286,8 @@ class ConvolutionSchedule(Schedule):
     contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by the
-    channels of a unit of work, and `unit` the lines and columns of the result in one; of `direct` on a GPU the
-    neighbouring results of a lane.
+    channels of a unit of work, and `unit` the lines and columns of the result in one; of `planes` the lines and columns
+    of a unit, in `depth` planes of a volume; of `direct` on a GPU the neighbouring results of a lane.
     packs_rows: windows are copied before they are multiplied. surrounds: those that may leave the image are copied with
     zeros beside it.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so

@@ -33,17 +33,18 @@ def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution whose result has its channels before its pixels."""
     x, w = operand_views(op)
     tile = frame.kernel.scheduled(ConvolutionSchedule).tile
-    window = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.rows, tile.columns))
+    window = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.depth, tile.rows, tile.columns))
     return _Planes(frame, op, x, w, window).emit(name)
 
 
 @record
 class _Unit:
-    """Its image and group, and the first result along each spatial axis; how many lines, and columns, there are."""
+    """Its image and group, and the first result along each spatial axis; how many planes, lines and columns it has."""
 
     image: Int
     group: Int
     first: tuple[Int, ...]
+    planes: Int
     lines: Int
     columns: Int
 
@@ -101,11 +102,11 @@ class _Planes:
     @cached_property
     def tile_step(self) -> int:
         """How far the sums of a filter are from those of the next."""
-        return -(-self.window.pixels // self.registers[1]) * self.registers[1]
+        return self.window.sums(self.registers[1])
 
     @cached_property
     def tile(self) -> Reg:
-        """[filter][pixel]."""
+        """[filter][plane][line][column]."""
         return self.frame.f.alloca(self.element, self.registers[0] * self.tile_step)
 
     @cached_property
@@ -127,35 +128,43 @@ class _Planes:
             image, group, *blocks = frame.split(ordinal, shape)
             first = tuple(f.mul(block, axis.count) for block, axis in zip(blocks, axes, strict=True))
             left = [f.sub(frame.size(axis.size), start) for axis, start in zip(axes, first, strict=True)]
-            lines, columns = (f.smin(*pair) for pair in zip([1, *left][-2:], self._counts, strict=True))
-            self._unit(_Unit(image, group, first, lines, columns))
+            counts = (f.smin(*pair) for pair in zip([1, 1, *left][-3:], self.window.counts, strict=True))
+            self._unit(_Unit(image, group, first, *counts))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        grain = frame.grain(self.window.pixels * self.filters * self.depth)
+        grain = frame.grain(self.tile_step * self.filters * self.depth)
         library = PlaneKernel(self.element, self.registers[0], self.registers[1] // frame.lanes)
         return KernelCode(name, (f,), product(shape), grain, (library,))
 
-    @property
-    def _counts(self) -> tuple[int, int]:
-        return self.window.lines, self.window.axes[-1].count
-
     def _unit(self, unit: _Unit) -> None:
         self._copy(unit)
-        f, (filters, pixels), panels = self.frame.f, self.registers, -(-self.filters // self.registers[0])
+        f, window, (filters, pixels) = self.frame.f, self.window, self.registers
+        panels = -(-self.filters // filters)
         base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
-        count = f.add(f.mul(f.sub(unit.lines, 1), self.window.pitch), unit.columns)
+        # Lines one by one, or all as one.
+        pitch, lines, columns = window.sums_pitch(pixels), unit.lines, unit.columns
+        if pitch == window.pitch:
+            lines, columns = 1, f.add(f.mul(f.sub(lines, 1), pitch), columns)
         kernel = PlaneKernel(self.element, filters, pixels // self.frame.lanes).name
 
         def panel(ordinal: Int) -> None:
             offset = f.mul(f.add(f.mul(unit.group, panels), ordinal), self.depth * filters)
             panel_filters = f.gep(base, offset, self.element)
 
-            def block(pixel: Int) -> None:
-                image, tile = (f.gep(start, pixel, self.element) for start in (self.room, self.tile))
+            def block(plane: Int, line: Int, column: Int) -> None:
+                read = f.add(f.mul(plane, window.plane_step), f.add(f.mul(line, window.pitch), column))
+                image = f.gep(self.room, read, self.element)
+                tile = f.gep(self.tile, f.add(self._sums_of(plane, line), column), self.element)
                 f.call(kernel, "void", image, self.offsets, self.depth, panel_filters, tile, self.tile_step)
 
-            f.loop(0, count, pixels, block, at_least_once=True)
+            def line(plane: Int, ordinal: Int) -> None:
+                f.loop(0, columns, pixels, partial(block, plane, ordinal), at_least_once=True)
+
+            def plane(ordinal: Int) -> None:
+                f.loop(0, lines, 1, partial(line, ordinal), at_least_once=True)
+
+            f.loop(0, unit.planes, 1, plane, at_least_once=True)
             self._finish(unit, f.mul(ordinal, filters))
 
         f.loop(0, panels, 1, panel)
@@ -337,24 +346,33 @@ class _Planes:
         def row(ordinal: Int) -> None:
             channel = f.add(f.mul(unit.group, self.filters), f.add(filter, ordinal))
 
-            def line(position: Int) -> None:
-                sums = f.add(f.mul(ordinal, self.tile_step), f.mul(position, self.window.pitch))
+            def line(plane: Int, position: Int) -> None:
+                sums = f.add(f.mul(ordinal, self.tile_step), self._sums_of(plane, position))
 
                 def vector(column: Int) -> None:
                     source = f.gep(self.tile, f.add(sums, column), self.element)
-                    pixel = self._pixel(unit, position, column)
+                    pixel = self._pixel(unit, (plane, position, column))
                     write = partial(self._write, source, (Index(unit.image), Index(channel), *pixel))
                     self.frame.lanes_left(lanes, f.sub(unit.columns, column), write)
 
                 f.loop(0, unit.columns, lanes, vector, at_least_once=True)
 
-            f.loop(0, unit.lines, 1, line, at_least_once=True)
+            def plane(position: Int) -> None:
+                f.loop(0, unit.lines, 1, partial(line, position), at_least_once=True)
+
+            f.loop(0, unit.planes, 1, plane, at_least_once=True)
 
         f.loop(0, rows, 1, row, at_least_once=True)
 
-    def _pixel(self, unit: _Unit, line: Int, column: Int) -> tuple[Index, ...]:
+    def _sums_of(self, plane: Int, line: Int) -> Int:
+        """Where the sums of a line begin, of a filter."""
+        f, window, pixels = self.frame.f, self.window, self.registers[1]
+        return f.add(f.mul(plane, window.sums_step(pixels)), f.mul(line, window.sums_pitch(pixels)))
+
+    def _pixel(self, unit: _Unit, within: tuple[Int, Int, Int]) -> tuple[Index, ...]:
+        """Where a result is, which is so many planes, lines and columns behind the first of a unit."""
         f, positions = self.frame.f, list(unit.first)
-        for axis, ahead in zip(range(-len(positions), 0)[-2:], (line, column)[-len(positions) :], strict=True):
+        for axis, ahead in zip(range(-len(positions), 0)[-3:], within[-len(positions) :], strict=True):
             positions[axis] = f.add(positions[axis], ahead)
         return (*map(Index, positions[:-1]), Index(positions[-1], 1))
 

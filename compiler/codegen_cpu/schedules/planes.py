@@ -36,8 +36,8 @@ __all__ = [
     "why_no_planes",
 ]
 
-MOST_PIXELS = 1024
-"""Pixels of a unit: their results, of six filters, take 24 KiB of the nearest cache."""
+MOST_RESULTS = 1024
+"""Results of a unit, of a filter: those of six filters take 24 KiB of the nearest cache."""
 
 WINDOW_ELEMENTS = 1 << 16
 """Elements that a unit copies, unless a few pixels of one line have more: 256 KiB of the second-level cache."""
@@ -54,8 +54,13 @@ MOST_LANES = 16
 COPYING = 4
 """An element is copied in the time of so many products."""
 
-FILTERS, VECTORS = (6, 5, 4, 3, 2, 1), {32: 4, 16: 2}
-"""Filters that are summed at once, and vectors of pixels for 32 and for 16 registers: 24 and 12 sums."""
+REGISTERS = {32: ((8, 2), (4, 6), (3, 8)), 16: ((4, 2), (2, 6), (3, 4))}
+"""For so many vector registers: vectors of pixels, and the most filters that are summed at once with them. 16 filters,
+3x3x3, of 16 and 32 channels of 32x48x48 take 0.86 of the time with 3 and 8, a line by itself and planes sharing what is
+copied, that they took with 4 and 4; 20 filters of 100x100 take 1.05 of it."""
+
+SUMS_IN_FLIGHT = 8
+"""Fewer sums than that wait for each other: a processor begins two in a cycle and takes four for each."""
 
 UNKNOWN_COLUMNS = 256
 """Columns of a unit where only the call knows a line: several blocks of registers."""
@@ -90,7 +95,7 @@ class PlaneAxis:
         if not isinstance(self.size, int):
             return (1, UNKNOWN_COLUMNS)
         size = max(self.size, 1)
-        parts = {-(-size // count) for count in range(1, min(size, MOST_PIXELS) + 1)}
+        parts = {-(-size // count) for count in range(1, min(size, MOST_RESULTS) + 1)}
         return sorted({-(-size // count) for count in parts})
 
 
@@ -118,14 +123,36 @@ class PlaneWindow:
         return prod(self.rows) * self.pitch + self.lanes
 
     @property
-    def lines(self) -> int:
-        """The lines of a unit."""
-        return self.axes[-2].count if len(self.axes) > 1 else 1
+    def plane_step(self) -> int:
+        """How far apart the planes of a volume are."""
+        return self.pitch * (self.axes[-2].phases * self.axes[-2].extent if len(self.axes) > 1 else 1)
 
     @property
-    def pixels(self) -> int:
-        """From the first pixel of a unit to its last, with what lies between lines."""
-        return (self.lines - 1) * self.pitch + self.axes[-1].count
+    def counts(self) -> tuple[int, int, int]:
+        """The planes, lines and columns of a unit."""
+        planes, lines, columns = (1, 1, *(axis.count for axis in self.axes))[-3:]
+        return planes, lines, columns
+
+    @property
+    def results(self) -> int:
+        """Those of a unit, of a filter."""
+        return prod(self.counts)
+
+    def sums_pitch(self, pixels: int) -> int:
+        """How far apart the sums of lines are, `pixels` of which are computed at once: each line is by itself, or all
+        lines of a plane are one with what lies between them, whichever computes less."""
+        _, lines, columns = self.counts
+        apart, together = _whole(columns, pixels), _whole((lines - 1) * self.pitch + columns, pixels)
+        return apart if lines * apart < together else self.pitch
+
+    def sums_step(self, pixels: int) -> int:
+        """How far apart those of planes are: all that are computed of one."""
+        _, lines, columns = self.counts
+        return _whole((lines - 1) * self.sums_pitch(pixels) + columns, pixels)
+
+    def sums(self, pixels: int) -> int:
+        """Those of a unit, of a filter."""
+        return self.counts[0] * self.sums_step(pixels)
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -157,7 +184,7 @@ def why_no_planes(op: Op, problem: KernelProblem) -> str:
         return "an operand does not lie in strides"
     if not problem.is_constant(problem.block.parameters.index(w.base)) or not is_dense(w):
         return "the filters are no constant"
-    smallest = plane_window(op, problem.block, x, MOST_LANES, (1, SMALLEST_COLUMNS))
+    smallest = plane_window(op, problem.block, x, MOST_LANES, (1, 1, SMALLEST_COLUMNS))
     return "" if _elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
 
 
@@ -172,43 +199,69 @@ def planes_schedule(op: Op, problem: KernelProblem, target: Target) -> Convoluti
     x, w = operand_views(op)
     lanes = target.vector_bits // op.dtype().bits
     sizes, groups = known_sizes(w.shape), op.int("groups")
-    filters = _filters_at_once(sizes[0] // groups)
-    # Of few filters more pixels hide how long a sum takes.
-    vectors = VECTORS[target.vector_registers] * (2 if filters <= 2 else 1)
-    window = _best_window(op, problem.block, x, (filters, vectors * lanes, lanes))
+    shapes = [
+        _registers(vectors, most, sizes[0] // groups, lanes) for vectors, most in REGISTERS[target.vector_registers]
+    ]
+    filters, pixels, window = _best_window(op, problem.block, x, shapes, lanes)
     layout = PackedFilters(filters, groups, sizes, tuple(range(len(sizes) - 1)))
     return ConvolutionSchedule(
         algorithm="planes",
-        tile=Tile(window.lines, window.axes[-1].count),
+        tile=Tile(*window.counts[1:], window.counts[0]),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
-        registers=Tile(filters, vectors * lanes),
+        registers=Tile(filters, pixels),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(problem.block.parameters.index(w.base), layout),
         why="results are written as planes",
     )
 
 
-def _filters_at_once(count: int) -> int:
-    """The filters of a panel that waste least: a step takes the time of one filter more than it has, for loads."""
-    return min(FILTERS, key=lambda filters: -(-count // filters) * (filters + 1))
+@record
+class _Registers:
+    """So many filters are summed at once, for so many pixels; `time` is that of a tap of a pixel, in products."""
+
+    filters: int
+    pixels: int
+    time: float
 
 
-def _best_window(op: Op, block: Block, x: View, shape: tuple[int, int, int]) -> PlaneWindow:
-    """The window of which a pixel costs least; shape: filters and pixels of the registers, and lanes."""
-    filters, pixels, lanes = shape
-    whole = plane_window(op, block, x, lanes, (1, 1))
+def _registers(vectors: int, most: int, count: int, lanes: int) -> _Registers:
+    """The filters that waste least of `count`. Of a step along k, as many products begin in a cycle as loads do; a
+    vector of pixels mostly lies in two lines of the cache and so is two.
+    """
+
+    def time(filters: int) -> float:
+        loads = 2 * vectors + filters + 1
+        return -(-count // filters) * (max(filters * vectors, loads, SUMS_IN_FLIGHT) + 1) / vectors
+
+    filters = min(range(most, 0, -1), key=time)
+    return _Registers(filters, vectors * lanes, time(filters))
+
+
+def _best_window(
+    op: Op, block: Block, x: View, shapes: Sequence[_Registers], lanes: int
+) -> tuple[int, int, PlaneWindow]:
+    """The registers and the window of which a pixel costs least."""
+    whole = plane_window(op, block, x, lanes, (1, 1, 1))
     *outer, last = whole.axes
-    panels = -(-known_sizes(op.result.shape[1:2])[0] // op.int("groups") // filters)
 
-    def cost(window: PlaneWindow) -> float:
-        computed = -(-window.pixels // pixels) * pixels * prod(window.taps) * filters * panels
-        return (computed + COPYING * window.channel_step) / (window.lines * window.axes[-1].count)
+    def cost(choice: tuple[_Registers, PlaneWindow]) -> float:
+        registers, window = choice
+        computed = window.sums(registers.pixels) * prod(window.taps) * registers.time
+        return (computed + COPYING * window.channel_step) / window.results
 
     columns = [count for count in last.counts if count >= SMALLEST_COLUMNS] or last.counts[-1:]
-    counts = pairs(outer[-1].counts if outer else (1,), columns)
-    windows = (_with_counts(whole, *count) for count in counts)
-    small = [each for each in windows if each.pixels <= MOST_PIXELS and _elements(each) <= WINDOW_ELEMENTS]
-    return min(small or [_with_counts(whole, 1, min(SMALLEST_COLUMNS, last.counts[-1]))], key=cost)
+    planes, lines = [(1,), (1,), *(axis.counts for axis in outer)][-2:]
+    counts = pairs(planes, lines, columns)
+    windows = [_with_counts(whole, *count) for count in counts if prod(count) <= MOST_RESULTS]
+    small = [each for each in windows if _elements(each) <= WINDOW_ELEMENTS]
+    few = [_with_counts(whole, 1, 1, min(SMALLEST_COLUMNS, last.counts[-1]))]
+    registers, window = min(pairs(shapes, small or few), key=cost)
+    return registers.filters, registers.pixels, window
+
+
+def _whole(count: int, step: int) -> int:
+    """The least number of whole steps from `count` on."""
+    return -(-count // step) * step
 
 
 def _elements(window: PlaneWindow) -> int:
@@ -217,8 +270,8 @@ def _elements(window: PlaneWindow) -> int:
     return channels * window.channel_step
 
 
-def plane_window(op: Op, block: Block, x: View, lanes: int, counts: tuple[int, int]) -> PlaneWindow:
-    """The window of a unit with so many lines and columns; all spatial axes are one where nothing tells them apart."""
+def plane_window(op: Op, block: Block, x: View, lanes: int, counts: tuple[int, int, int]) -> PlaneWindow:
+    """The window of a unit with so many planes, lines and columns; spatial axes that nothing tells apart are one."""
     axes = _axes(op, x)
     if is_flat(op, block, x):
         last = axes[-1]
@@ -227,8 +280,8 @@ def plane_window(op: Op, block: Block, x: View, lanes: int, counts: tuple[int, i
     return _with_counts(window, *counts)
 
 
-def _with_counts(window: PlaneWindow, lines: int, columns: int) -> PlaneWindow:
-    counts = [*[1] * len(window.axes), lines, columns][-len(window.axes) :]
+def _with_counts(window: PlaneWindow, *last: int) -> PlaneWindow:
+    counts = [*[1] * len(window.axes), *last][-len(window.axes) :]
     axes = tuple(replace(axis, count=count) for axis, count in zip(window.axes, counts, strict=True))
     return replace(window, axes=axes)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
@@ -10,8 +11,9 @@ from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, channels_innermost
 from onnxc.compiler.ir.types import TensorType
-from onnxc.compiler.planning.schedules import ConvolutionSchedule
-from onnxc.compiler.target import Target
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.compiler.planning.schedules import ConvolutionSchedule, Tile
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, sample
 from tests.support.window_forms import NONE, ONES, TWOS, Convolution, H, N, W, sizes_of
 
@@ -28,6 +30,10 @@ FORMS = [
     Convolution("planes", (N, 3, 1300), (2, 3, 9), (1,), (4,), (4,), (1,)),
     Convolution("planes", (N, 3, 50), (2, 3, 5), (4,), (2,), (2,), (1,)),
     Convolution("planes", (N, 4, 5, 6, 7), (3, 4, 2, 3, 2), (1, 2, 1), (1, 0, 1), (0, 1, 1), (1, 1, 2)),
+    Convolution("planes", (N, 4, 9, 11, 48), (8, 4, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    Convolution("planes", (N, 2, 12, 10, 67), (5, 2, 3, 2, 3), (2, 2, 2), (1, 0, 1), (0, 1, 1), (1, 1, 1)),
+    Convolution("planes", (N, 2, 7, 9, 20), (3, 2, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 0), (2, 1, 2)),
+    Convolution("planes", (N, 4, 9, 48), (8, 4, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 300, 3, 3), (4, 300, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 4, H, W), (6, 4, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 4, H, W), (2, 4, 3, 3), TWOS, (0, 1), ONES, ONES),
@@ -77,6 +83,28 @@ def test_planes_with_a_bias_a_residual_and_a_gate(case: Convolution, target: Tar
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in SIZES if len(symbols) > 1 else SIZES[:3]:
         native.check(_whole(F32, *sizes_of(shape, values)), _whole(F32, *sizes_of(result, values), seed=3))
+
+
+@pytest.mark.parametrize(
+    ("x", "filters", "tile", "registers"),
+    [
+        # Three vectors are a line: nothing is computed between lines, and planes share what is copied.
+        ((N, 16, 32, 48, 48), 16, Tile(5, 48, 4), Tile(8, 48)),
+        # Lines with what lies between them are nearly whole blocks.
+        ((N, 16, 100, 100), 20, Tile(10, 100), Tile(5, 64)),
+        # Of few filters more pixels are summed at once.
+        ((N, 16, 64, 64), 2, Tile(13, 64), Tile(2, 128)),
+    ],
+    ids=str,
+)
+def test_what_is_summed_at_once(x: tuple[Dim, ...], filters: int, tile: Tile, registers: Tile) -> None:
+    rank = len(x) - 2
+    case = Convolution("planes", x, (filters, 16, *[3] * rank), *[(1,) * rank] * 4)
+    w = _whole(F32, *case.w)
+    built = make([TensorType(F32, case.x)], lambda ir, x: _convolve(ir, case, x, ir.constant(w), False))
+    (kernel,) = plan_kernels(built, cpu_plan_target(parse_target("cpu:x86-64-v4"))).kernels
+    schedule = kernel.scheduled(ConvolutionSchedule)
+    assert (schedule.tile, schedule.registers) == (tile, registers)
 
 
 @pytest.mark.parametrize("case", [FORMS[0], FORMS[4], FORMS[9]], ids=str)
