@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_cpu.attention.softmax import (
     capped,
     larger,
     masked,
+    scale_of,
     share_of,
     subtracted,
     weight_of,
@@ -143,7 +144,7 @@ class _Lines:
         line = f.gep(self.queries, f.mul(row, self.length), self.element)
         copied = Copied(self.operands.at(q, unit.batch, head, query, 0), line, (0, q.strides[3]), (1, self.depth))
         pack_lines(f, copied, self.length, Conversion(q.dtype, self.operands.sums, self.lanes))
-        scale = self.operands.op.float("scale")
+        scale = scale_of(self.operands.op)
         for start in range(0, self.length, self.lanes):
             address = f.gep(line, start, self.element)
             f.store(f.fmul(f.load(self.vector, address, align=4), scale), address, align=4)
@@ -182,7 +183,7 @@ class _Lines:
         peak = self._raise_peak(unit, block, row, scores, before)
         finite = subtracted(f, peak)
         is_later = f.icmp("ne", block.start, 0)
-        f.if_(is_later, lambda: self._shrink(row, weight_of(f, before, finite), at_weight))
+        f.if_(is_later, lambda: self._shrink(row, weight_of(f, before, finite, self.operands.op), at_weight))
         added = self._weigh(block, scores, finite)
         f.store(f.fadd(f.load(self.element, at_weight, align=4), added), at_weight, align=4)
         f.store(peak, at_peak, align=4)
@@ -227,7 +228,7 @@ class _Lines:
 
         def vector(key: Int, total: Reg) -> Sequence[Reg]:
             address = f.gep(scores, key, self.element)
-            weight = weight_of(f, f.load(self.vector, address, align=64), everywhere)
+            weight = weight_of(f, f.load(self.vector, address, align=64), everywhere, self.operands.op)
             f.store(weight, address, align=64)
             return (f.fadd(total, weight),)
 

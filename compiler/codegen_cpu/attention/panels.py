@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_cpu.attention.softmax import (
     changes_scores,
     larger,
     masked,
+    scale_of,
     share_of,
     subtracted,
     weight_of,
@@ -176,7 +177,7 @@ class _Panels:
             (self.depth, unit.left),
         )
         pack_panel(f, copied, self.vectors, Conversion(q.dtype, self.operands.sums, self.lanes))
-        scale = self.operands.op.float("scale")
+        scale = scale_of(self.operands.op)
 
         def multiply_by_scale(at: Int) -> None:
             address = f.gep(self.memory.queries, at, self.element)
@@ -306,7 +307,7 @@ class _Panels:
             changed = f.or_(changed, f.fcmp("one", x, y))
 
         def shrunk() -> Sequence[Reg]:
-            factors = [weight_of(f, x, y) for x, y in zip(before, peaks, strict=True)]
+            factors = [weight_of(f, x, y, self.operands.op) for x, y in zip(before, peaks, strict=True)]
 
             def row(at: Int) -> None:
                 for column, factor in zip(self.columns, factors, strict=True):
@@ -326,7 +327,7 @@ class _Panels:
             following = []
             for column, peak, total in zip(self.columns, peaks, sums, strict=True):
                 address = f.gep(self.memory.scores, f.add(f.mul(key, self.width), column), self.element)
-                weight = weight_of(f, f.load(self.vector, address, align=64), peak)
+                weight = weight_of(f, f.load(self.vector, address, align=64), peak, self.operands.op)
                 f.store(weight, address, align=64)
                 following.append(f.fadd(total, weight))
             return following

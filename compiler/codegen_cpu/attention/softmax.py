@@ -1,12 +1,26 @@
-"""The steps of a softmax that is corrected as it goes, on registers of any number of lanes."""
+"""The steps of a softmax that is corrected as it goes, on registers of any number of lanes.
+
+Where nothing but a scale stands between products and weights, the scale has log2 e in it, and weights are powers of 2.
+A mask is added as it is: some are the least number, of which log2 e would make an infinity.
+"""
 
 from math import inf
 
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
-from onnxc.compiler.codegen_cpu.elementary.exponential import normal_exp
+from onnxc.compiler.codegen_cpu.elementary.exponential import LOG2_E, normal_exp, normal_exp2
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.ir.module import Op
+
+
+def has_powers_of_two(op: Op) -> bool:
+    """Whether the weights of an attention are 2 to the power of its scores, less the greatest, and not e."""
+    return len(op.operands) <= 3 and op.float("softcap") == 0
+
+
+def scale_of(op: Op) -> float:
+    """What queries are multiplied by."""
+    return op.float("scale") * (LOG2_E if has_powers_of_two(op) else 1.0)
 
 
 def changes_scores(op: Op) -> bool:
@@ -35,9 +49,10 @@ def subtracted(f: FunctionBuilder, peak: Reg) -> Reg:
     return f.select(f.fcmp("oeq", peak, -inf), 0.0, peak)
 
 
-def weight_of(f: FunctionBuilder, score: Reg, peak: Reg) -> Reg:
-    """e^(score - peak), and 0 below the least normal number."""
-    return normal_exp(f, f.fsub(score, peak))
+def weight_of(f: FunctionBuilder, score: Reg, peak: Reg, op: Op) -> Reg:
+    """2^(score - peak), or e^(score - peak), and 0 below the least normal number."""
+    power = normal_exp2 if has_powers_of_two(op) else normal_exp
+    return power(f, f.fsub(score, peak))
 
 
 def share_of(f: FunctionBuilder, weight: Reg) -> Reg:
