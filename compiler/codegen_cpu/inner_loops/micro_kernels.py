@@ -6,13 +6,12 @@ from step to step; the results go to a dense tile [rows][width] in memory that t
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, add_dots, add_pairs
-from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
@@ -39,6 +38,9 @@ multiply-adds. Where the other thread of a core is busy they count: of 384 by 38
 
 MOST_POINTERS = 8
 """The most rows whose addresses are all in registers, of 16 that there are."""
+
+POINTER_ROWS = 3
+"""Of other rows the first of so many has its address in a register, and the next ones are strides behind it."""
 
 
 class LibraryFunction(Protocol):
@@ -252,6 +254,8 @@ class _Writer:
         self.instructions = _INSTRUCTIONS[self.types.group](self.types, target)
         parameters = "ptr a, i64 row_stride, i64 k_stride, ptr panel, i64 panel_stride, ptr tile, i64 k, i64 accumulate"
         self.f = library_function(kernel.name, f"{parameters}, ptr ahead")
+        # The loops step through memory as they are written; addresses of other processors have fewer forms.
+        self.f.effort = "plain" if target.arch == "x86_64" else "most"
         self.a, self.row_stride, self.k_stride, self.panel, self.panel_stride, *rest = self.f.parameters
         self.tile, self.depth, self.accumulate, self.ahead = rest
         self.vector_elements = self.lanes * self.types.group
@@ -279,55 +283,83 @@ class _Writer:
             return [f.load(vector, address, align=64) for address in addresses]
 
         start = f.if_(f.icmp("ne", self.accumulate, 0), previous, lambda: [f.constant(vector, 0)] * count)
-        are_written = self.rows <= MOST_POINTERS and (self.types.group > 1 or self.types.sums.is_float)
-        is_dense = f.icmp("eq", self.k_stride, self.types.group) if are_written else FALSE
-        totals = f.if_(is_dense, partial(self._side_by_side, start), partial(self._by_strides, start))
-        for address, total in zip(addresses, totals, strict=True):
+        for address, total in zip(addresses, self._sums(start), strict=True):
             f.store(total, address, align=64)
         f.ret()
         return f
 
-    def _by_strides(self, start: Sequence[Reg]) -> Sequence[Reg]:
-        """The sums of rows that lie in any strides."""
+    def _sums(self, start: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums of all products. Rows of several steps are read where they are dense along k, which leaves few."""
+        f = self.f
+        if self.rows > MOST_POINTERS or (self.types.group == 1 and not self.types.sums.is_float):
+            return self._by_strides(0, start)
+        whole = f.and_(self.depth, -WRITTEN_STEPS)
+        is_dense = f.and_(f.icmp("eq", self.k_stride, self.types.group), f.icmp("ne", whole, 0))
+        first, *totals = f.if_(is_dense, lambda: (whole, *self._side_by_side(whole, start)), lambda: (0, *start))
+        return f.if_(f.icmp("slt", first, self.depth), lambda: self._by_strides(first, totals), lambda: totals)
+
+    def _by_strides(self, first: Int, start: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums of the steps from `first` on, of which there are some, of rows that lie in any strides."""
         f, element = self.f, memory_type(self.types.a)
+        column = f.gep(self.a, f.mul(first, self.k_stride), element)
+        strides = [f.mul(self.row_stride, apart) for apart in range(1, POINTER_ROWS + 1)]
 
-        def step(k: Int, *totals: Reg) -> Sequence[Reg]:
-            column = f.gep(self.a, f.mul(k, self.k_stride), element)
-            rows = [f.gep(column, f.mul(self.row_stride, row), element) for row in range(self.rows)]
-            return self._step(rows, k, 0, totals)
+        def step(k: Int, line: Reg, ahead: Reg, column: Reg, *totals: Reg) -> Sequence[Reg]:
+            rows = [column]
+            for row in range(1, self.rows):
+                base = rows[(row - 1) // POINTER_ROWS * POINTER_ROWS]
+                rows.append(f.gep(base, strides[(row - 1) % POINTER_ROWS], element))
+            totals = self._step(rows, 0, line, ahead, totals)
+            return *self._next(line, ahead), f.gep(column, self.k_stride, element), *totals
 
-        return f.loop(0, self.depth, 1, step, start, at_least_once=True)
+        begins = (*self._lines_from(first), column)
+        return f.loop(first, self.depth, 1, step, (*begins, *start), at_least_once=True)[len(begins) :]
 
-    def _side_by_side(self, start: Sequence[Reg]) -> Sequence[Reg]:
-        """The sums of rows that are dense along k, several steps written out."""
+    def _side_by_side(self, whole: Int, start: Sequence[Reg]) -> Sequence[Reg]:
+        """The sums of so many steps of rows that are dense along k, several steps written out."""
         f, element = self.f, memory_type(self.types.a)
         begins = [f.held(f.gep(self.a, f.mul(self.row_stride, row), element)) for row in range(self.rows)]
 
-        def step(k: Int, place: int, *totals: Reg) -> Sequence[Reg]:
-            return self._step([f.gep(row, f.mul(k, self.types.group), element) for row in begins], k, place, totals)
+        def steps(k: Int, line: Reg, ahead: Reg, *totals: Reg) -> Sequence[Reg]:
+            for place in range(WRITTEN_STEPS):
+                rows = [f.gep(row, f.mul(f.add(k, place), self.types.group), element) for row in begins]
+                totals = self._step(rows, place, line, ahead, totals)
+                line, ahead = self._next(line, ahead)
+            return line, ahead, *totals
 
-        return f.loop_in_steps(self.depth, WRITTEN_STEPS, step, start)
+        lines = self._lines_from(0)
+        return f.loop(0, whole, WRITTEN_STEPS, steps, (*lines, *start), at_least_once=True)[len(lines) :]
 
-    def _step(self, rows: Sequence[Reg], k: Int, place: int, totals: Sequence[Reg]) -> Sequence[Reg]:
+    def _lines_from(self, k: Int) -> tuple[Reg, Reg]:
+        """What a step of the panel is at, and what it fetches of the panel ahead."""
+        f, element = self.f, memory_type(self.types.panel)
+        line = f.gep(self.panel, f.mul(k, self.panel_stride), element)
+        return line, f.gep(self.ahead, f.mul(k, self.vector_elements), element)
+
+    def _next(self, line: Reg, ahead: Reg) -> tuple[Reg, Reg]:
+        """The same for the next step."""
+        f, element = self.f, memory_type(self.types.panel)
+        return f.gep(line, self.panel_stride, element), f.gep(ahead, self.vector_elements, element)
+
+    def _step(self, rows: Sequence[Reg], place: int, line: Reg, ahead: Reg, totals: Sequence[Reg]) -> tuple[Reg, ...]:
         """The sums with one more product each, of the groups at `rows`; place: of the step among those written out."""
         f, element, instructions = self.f, memory_type(self.types.panel), self.instructions
-        line = f.gep(self.panel, f.mul(k, self.panel_stride), element)
         columns = [f.gep(line, column * self.vector_elements, element) for column in range(self.vectors)]
         b = [instructions.read(f, column, self.lanes) for column in columns]
-        self._fetch(line, k, place)
+        self._fetch(line, ahead, place)
         sums = list(totals)
         for row, address in enumerate(rows):
             x = instructions.spread(f, address, self.lanes)
             for column, y in enumerate(b):
                 ordinal = row * self.vectors + column
                 sums[ordinal] = instructions.add_product(f, x, y, sums[ordinal])
-        return sums
+        return tuple(sums)
 
-    def _fetch(self, line: Reg, k: Int, place: int) -> None:
+    def _fetch(self, line: Reg, ahead: Reg, place: int) -> None:
         """Asks for what is read soon, and for what is read after all of it: each line of the cache once."""
         f, step_bytes = self.f, self.vectors * self.vector_bytes
         if self.fetched_bytes > 0:
             for byte in range(-place * step_bytes % CACHE_LINE_BYTES, step_bytes, CACHE_LINE_BYTES):
-                f.prefetch(f.gep(line, f.add(self.soon, byte)))
+                f.prefetch(f.gep(f.gep(line, self.soon), byte))
         if place * self.vector_bytes % CACHE_LINE_BYTES == 0:
-            f.prefetch(f.gep(self.ahead, f.mul(k, self.vector_elements), memory_type(self.types.panel)), level=2)
+            f.prefetch(ahead, level=2)
