@@ -5,10 +5,12 @@ The same texts give the same objects, bit for bit, whatever the number of proces
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import llvmlite
@@ -29,8 +31,8 @@ CACHE_VERSION = 1
 
 SUFFIX = ".object"
 
-LEAST_CHARACTERS = 600_000
-"""Less text is compiled here: LLVM takes about a second for it, as long as two processes take to begin and share it."""
+LEAST_CHARACTERS = 2_000_000
+"""Less text that waits is compiled here: LLVM takes 0.9 s for it, and a process takes 0.25 s to begin."""
 
 TIMEOUT_SECONDS = 600.0
 
@@ -53,7 +55,8 @@ _pool: WorkerPool[ObjectJob, bytes] = keep_while_running(
 class ObjectStream:
     """The objects of modules that are written one after another: the first are compiled while the rest is written.
 
-    Processes are asked for when there is enough for them to do; `context` lets them go.
+    LLVM works here, beside what writes them; other processes take part when there is enough for them to do, and
+    `context` lets them go. What they do not give, as where none can be started, is compiled here.
     """
 
     def __init__(self, target: Target, cache: Path | None, progress: Progress | None, context: ExitStack) -> None:
@@ -63,46 +66,107 @@ class ObjectStream:
         self._keys: list[str] = []
         self._objects: dict[str, bytes] = {}
         self._missing: dict[str, str] = {}
-        self._begun: dict[str, Future[bytes | Failed]] = {}
+        self._made: dict[str, Future[bytes]] = {}
         self._submit: Callable[[ObjectJob], Future[bytes | Failed]] | None = None
         self._context = context
+        # Of what follows: modules that nobody compiles yet, those that processes were asked for, and who compiles here.
+        self._lock = threading.Lock()
+        self._waiting: dict[str, None] = {}
+        self._asked: dict[str, Future[bytes | Failed]] = {}
+        self._is_compiling = self._is_closed = False
 
     def add(self, text: str) -> None:
         """A module more."""
         key = object_key(text, self._target)
         self._keys.append(key)
+        if key in self._missing:
+            return
         content = self._objects.get(key) or self._folder.load(key)
         if content is not None:
             self._objects[key] = content
             return
         self._missing[key] = text
+        self._made[key] = Future()
+        self._wait_for_any(key)
         if self._submit is None and self._wants_processes():
-            self._submit = self._context.enter_context(_pool.stream(default_count()))
+            # One processor is busy here.
+            self._submit = self._context.enter_context(_pool.stream(default_count() - 1))
         if self._submit is not None:
-            for missing in self._missing:
-                if missing not in self._begun:
-                    self._begun[missing] = self._submit(ObjectJob(self._missing[missing], self._target))
+            self._ask(self._submit)
 
     def objects(self) -> tuple[bytes, ...]:
         """The object of each module."""
-        made = {key: self._made(key, text, done) for done, (key, text) in enumerate(self._missing.items())}
+        made: dict[str, bytes] = {}
+        for key, future in self._made.items():
+            self._tell(len(made))
+            made[key] = future.result()
         self._tell(len(made))
         self._folder.store(made)
         self._objects |= made
         return tuple(self._objects[key] for key in self._keys)
 
-    def _made(self, key: str, text: str, done: int) -> bytes:
-        """By a process; what these do not give, as where none can be started, is compiled here."""
-        self._tell(done)
-        result: bytes | Failed = Failed("no process has compiled it")
-        if key in self._begun:
-            with suppress(DeviceError):
-                result = self._begun[key].result()
-        return compile_object(text, self._target) if isinstance(result, Failed) else result
+    def close(self) -> None:
+        """What nobody compiles yet is not wanted any more."""
+        with self._lock:
+            self._is_closed = True
+            self._waiting.clear()
+
+    def _wait_for_any(self, key: str) -> None:
+        """A module for whoever is free first, which is this process until it has one."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if self._is_compiling:
+                self._waiting[key] = None
+                return
+            self._is_compiling = True
+        threading.Thread(target=self._compile_here, args=(key,)).start()
+
+    def _compile_here(self, first: str) -> None:
+        """Compiles a module, then what nobody else does, until there is nothing."""
+        key: str | None = first
+        while key is not None:
+            try:
+                self._made[key].set_result(compile_object(self._missing[key], self._target))
+            except BaseException as problem:
+                self._made[key].set_exception(problem)
+            key = self._next()
+
+    def _next(self) -> str | None:
+        """The first module that no process has begun with."""
+        with self._lock:
+            for key in tuple(self._waiting):
+                del self._waiting[key]
+                if key not in self._asked or self._asked[key].cancel():
+                    return key
+            self._is_compiling = False
+            return None
+
+    def _ask(self, submit: Callable[[ObjectJob], Future[bytes | Failed]]) -> None:
+        """Asks processes for all that waits."""
+        with self._lock:
+            asked = [key for key in self._waiting if key not in self._asked]
+            self._asked |= {key: submit(ObjectJob(self._missing[key], self._target)) for key in asked}
+        for key in asked:
+            self._asked[key].add_done_callback(partial(self._take_answer, key))
+
+    def _take_answer(self, key: str, answer: Future[bytes | Failed]) -> None:
+        """Takes an object from a process; a module that has none waits again, unless it was taken back."""
+        if answer.cancelled():
+            return
+        with suppress(DeviceError):
+            content = answer.result()
+            if not isinstance(content, Failed):
+                self._made[key].set_result(content)
+                return
+        with self._lock:
+            del self._asked[key]
+        self._wait_for_any(key)
 
     def _wants_processes(self) -> bool:
-        length = sum(map(len, self._missing.values()))
-        return min(len(self._missing), default_count()) > 1 and length >= LEAST_CHARACTERS
+        with self._lock:
+            length = sum(len(self._missing[key]) for key in self._waiting)
+        return length >= LEAST_CHARACTERS and default_count() > 1
 
     def _tell(self, done: int) -> None:
         if self._progress is not None and self._missing:
@@ -117,7 +181,11 @@ def object_stream(target: Target, cache: Path | None, progress: Progress | None 
     cache are compiled, and of how many.
     """
     with ExitStack() as context:
-        yield ObjectStream(target, cache, progress, context)
+        stream = ObjectStream(target, cache, progress, context)
+        try:
+            yield stream
+        finally:
+            stream.close()
 
 
 def compile_objects(texts: Iterable[str], target: Target, cache: Path | None) -> tuple[bytes, ...]:

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -49,11 +50,33 @@ def test_without_a_folder_all_is_compiled_each_time(compiled_here: list[str]) ->
     assert compiled_here == [TEXTS[0]] * 2
 
 
-def test_processes_compile_the_same(monkeypatch: pytest.MonkeyPatch, compiled_here: list[str]) -> None:
+@contextmanager
+def held_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """The first module that this process compiles takes until the end, or until the event."""
+    go_on = Event()
+
+    def compile_when_told(text: str, target: Target) -> bytes:
+        assert go_on.wait(60)
+        return compile_object(text, target)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(module, "compile_object", compile_when_told)
+        try:
+            yield go_on
+        finally:
+            go_on.set()
+
+
+def test_processes_compile_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST_CHARACTERS", 1)
     monkeypatch.setattr(module, "default_count", lambda: 2)
-    assert compile_objects(TEXTS, HOST, None) == tuple(compile_object(text, HOST) for text in TEXTS)
-    assert compiled_here == []
+    with held_here(monkeypatch) as go_on, object_stream(HOST, None) as objects:
+        for text in TEXTS:
+            objects.add(text)
+        answers = [objects._asked[object_key(text, HOST)].result(60) for text in TEXTS[1:]]
+        assert answers == [compile_object(text, HOST) for text in TEXTS[1:]]
+        go_on.set()
+        assert objects.objects() == tuple(compile_object(text, HOST) for text in TEXTS)
 
 
 @pytest.mark.parametrize("command", [("/absent/python",), ("/bin/false",)], ids=["cannot start", "dies"])
@@ -76,7 +99,7 @@ def test_modules_are_compiled_while_others_are_written(monkeypatch: pytest.Monke
 
     @contextmanager
     def stream(count: int) -> Iterator[Callable[[ObjectJob], Future[bytes | Failed]]]:
-        assert count == 2
+        assert count == 1
 
         def submit(job: ObjectJob) -> Future[bytes | Failed]:
             given.append(job.text)
@@ -86,17 +109,51 @@ def test_modules_are_compiled_while_others_are_written(monkeypatch: pytest.Monke
 
         yield submit
 
-    monkeypatch.setattr(module, "LEAST_CHARACTERS", len(TEXTS[0]) + len(TEXTS[1]))
+    monkeypatch.setattr(module, "LEAST_CHARACTERS", len(TEXTS[1]) + len(TEXTS[2]))
     monkeypatch.setattr(module, "default_count", lambda: 2)
     monkeypatch.setattr(module._pool, "stream", stream)
     told: list[tuple[int, int]] = []
-    with object_stream(HOST, None, lambda done, total: told.append((done, total))) as objects:
-        for text, count in zip((TEXTS[0], TEXTS[0], TEXTS[1], TEXTS[2]), (0, 0, 2, 3), strict=True):
+    with held_here(monkeypatch) as go_on, object_stream(HOST, None, lambda *done: told.append(done)) as objects:
+        # The first one is this process's, and does not wait.
+        for text in (TEXTS[0], TEXTS[0], TEXTS[1]):
             objects.add(text)
-            assert given == list(TEXTS[:count])
-        texts = (TEXTS[0], TEXTS[0], TEXTS[1], TEXTS[2])
-        assert objects.objects() == tuple(text.encode() for text in texts)
+            assert given == []
+        objects.add(TEXTS[2])
+        assert given == list(TEXTS[1:])
+        go_on.set()
+        first, others = compile_object(TEXTS[0], HOST), [text.encode() for text in TEXTS[1:]]
+        assert objects.objects() == (first, first, *others)
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_this_process_takes_back_what_no_process_has_begun_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Future[bytes | Failed]] = []
+
+    @contextmanager
+    def stream(count: int) -> Iterator[Callable[[ObjectJob], Future[bytes | Failed]]]:
+        def submit(job: ObjectJob) -> Future[bytes | Failed]:
+            asked.append(Future())
+            return asked[-1]
+
+        yield submit
+
+    monkeypatch.setattr(module, "LEAST_CHARACTERS", 1)
+    monkeypatch.setattr(module, "default_count", lambda: 2)
+    monkeypatch.setattr(module._pool, "stream", stream)
+    with held_here(monkeypatch) as go_on, object_stream(HOST, None) as objects:
+        for text in TEXTS:
+            objects.add(text)
+        assert asked[0].set_running_or_notify_cancel()
+        go_on.set()
+        asked[0].set_result(b"of a process")
+        first, _, last = (compile_object(text, HOST) for text in TEXTS)
+        assert objects.objects() == (first, b"of a process", last)
+    assert [answer.cancelled() for answer in asked] == [False, True]
+
+
+def test_a_module_that_llvm_refuses_is_told_of() -> None:
+    with pytest.raises(AssertionError, match="LLVM rejects the generated code"):
+        compile_objects([TEXTS[0], "define i64 @f() {\n  ret i32 0\n}\n"], HOST, None)
 
 
 def test_all_that_an_object_is_compiled_from_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
