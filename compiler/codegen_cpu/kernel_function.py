@@ -112,6 +112,24 @@ class KernelFrame:
 
         f.if_(f.icmp("sge", left, lanes), lambda: write(None), rest)
 
+    def panel_lanes(
+        self, lanes: int, panel: tuple[Dim, int, Int], start: int, write: Callable[[Reg | None], None]
+    ) -> None:
+        """As `lanes_left` for the columns from `start` on of a panel; what is known of all panels is not tested.
+
+        panel: of how many columns, how wide panels are, and how many columns are left from its first on.
+        """
+        (columns, width, left), f = panel, self.f
+        if isinstance(columns, int):
+            last = (columns - 1) % width + 1
+            if start + lanes <= last:
+                write(None)
+                return
+            if last % lanes == 0:
+                f.if_(f.icmp("sgt", left, start), lambda: write(None))
+                return
+        self.lanes_left(lanes, f.sub(left, start), write)
+
     def split(self, ordinal: Int, sizes: Sequence[Dim]) -> tuple[Int, ...]:
         """`ordinal` as coordinates in a row-major box of `sizes`, which it is within; those of size 1 are known."""
         coordinates: list[Int] = []

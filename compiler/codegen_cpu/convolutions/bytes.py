@@ -219,12 +219,12 @@ class _ConvolvedBytes:
         """The pointwise ops on one row of the tile: the filters of one pixel."""
         f, frame = self.frame.f, self.frame
         outer = [Index(p) for p in frame.split(pixel, self.op.result.shape[:-1])]
-        left = f.sub(self.filters, first_filter)
+        panel = (self.filters, self.width, f.sub(self.filters, first_filter))
         for start in range(0, self.width, self.lanes):
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), "i32")
             behind = None if sums is None else f.gep(sums, start, "i32")
             index = [*outer, Index(f.add(first_filter, start), 1)]
-            frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, behind, index))
+            frame.panel_lanes(self.lanes, panel, start, partial(self._finish_vector, source, behind, index))
 
     def _finish_vector(self, source: Reg, sums: Reg | None, index: Sequence[Index], mask: Reg | None) -> None:
         f, vector = self.frame.f, vector_type("i32", self.lanes)

@@ -373,12 +373,12 @@ class _Rows:
     ) -> None:
         """The filters of one pixel, whose position has one index where the epilogue steps through pixels as one."""
         frame, f, (group, first) = self.frame, self.frame.f, channels
-        left = f.sub(frame.size(self.filters), first)
+        panel = (self.filters, self.width, f.sub(frame.size(self.filters), first))
         channel = f.add(f.mul(group, frame.size(self.filters)), first)
         for start in range(0, self.width, self.lanes):
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
             write = partial(self._write_vector, source, leaves, (*pixel, Index(f.add(channel, start), 1)))
-            frame.lanes_left(self.lanes, f.sub(left, start), write)
+            frame.panel_lanes(self.lanes, panel, start, write)
 
     def _write_vector(
         self, source: Reg, leaves: Mapping[Value, View] | None, index: tuple[Index, ...], mask: Reg | None

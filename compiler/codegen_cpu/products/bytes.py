@@ -233,12 +233,12 @@ class _Bytes:
         sizes = [problem.sizes[letter] for letter in problem.m]
         coordinates = dict(zip(problem.m, frame.split(f.add(first_row, row), sizes), strict=True)) | dict(outer)
         letters = parse_equation(problem.dot.attributes["equation"])[2]
-        left = f.sub(frame.size(problem.columns), first_column)
+        panel = (problem.columns, self.width, f.sub(frame.size(problem.columns), first_column))
         for vector in range(self.vectors):
             start = vector * self.lanes
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.sum_element)
             index = [Index(f.add(first_column, start), 1) if x == problem.n else Index(coordinates[x]) for x in letters]
-            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, start, index))
+            self.frame.panel_lanes(self.lanes, panel, start, partial(self._finish_vector, source, start, index))
 
     def _finish_vector(self, source: Reg, column: int, index: Sequence[Index], mask: Reg | None) -> None:
         f, vector = self.frame.f, vector_type(self.sum_element, self.lanes)

@@ -349,12 +349,24 @@ class _Panels:
         return [column if x == problem.n else Index(coordinates[x]) for x in letters]
 
     def _finish_row(self, unit: _Unit, row: Int, sums: Reg) -> None:
-        f, problem = self.frame.f, self.problem
-        left = f.sub(self.frame.size(problem.columns), unit.first_column)
+        f, panel = self.frame.f, self._columns_of(unit)
         for start in range(0, self.width, self.lanes):
             source = f.gep(sums, start, self.sum_element)
             index = self._index(unit, row, Index(f.add(unit.first_column, start), 1))
-            self.frame.lanes_left(self.lanes, f.sub(left, start), partial(self._finish_vector, source, index))
+            self.frame.panel_lanes(self.lanes, panel, start, partial(self._finish_vector, source, index))
+
+    def _columns_of(self, unit: _Unit) -> tuple[Dim, int, Int]:
+        """How many columns panels of this form have, how wide they are, and how many columns are left from a unit on.
+
+        Where all columns are known a narrower form has the last panel alone, and the other form has whole ones.
+        """
+        columns = self.problem.columns
+        left = self.frame.f.sub(self.frame.size(columns), unit.first_column)
+        if isinstance(columns, int) and self.width < self.columns:
+            columns = left = columns % self.columns
+        elif isinstance(columns, int) and self._narrower():
+            columns = self.width
+        return columns, self.width, left
 
     def _finish_vector(self, source: Reg, index: Sequence[Index], mask: Reg | None) -> None:
         x = self.frame.f.load(vector_type(self.sum_element, self.lanes), source, align=64)

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.emit import kernel_pieces
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
@@ -103,6 +106,17 @@ def test_results_of_a_short_sum_are_written_along_their_rows(depth: int) -> None
     assert schedule.registers is not None
     assert (schedule.tile.rows == 2 * schedule.registers.rows) is (depth <= 96)
     native.check(x, bound=2 * precision(F32))
+
+
+@pytest.mark.parametrize(("columns", "is_masked"), [(16, False), (64, False), (96, False), (112, False), (70, True)])
+def test_known_columns_that_fill_vectors_are_written_without_masks(columns: int, is_masked: bool) -> None:
+    x, w = sample(F32, 5, 8), sample(F32, 8, columns, seed=1)
+    module = make(["f32[M, 8]"], lambda ir, x: ir.unary("tanh", ir.dot(x, ir.constant(w), "mk,kn->mn")))
+    target = parse_target("cpu:x86-64-v4")
+    pieces = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target)
+    text = "".join(function.text() for functions in pieces.functions for function in functions)
+    assert ("llvm.masked.store" in text) is is_masked
+    Native(module).check(x, bound=2 * precision(F32))
 
 
 def test_rows_of_units_share_a_panel_that_is_packed() -> None:
