@@ -1,5 +1,7 @@
 """Models as text: each form is read back as the same message, and what is malformed is told with its position."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +218,17 @@ def test_bytes_of_a_text_that_are_no_utf8(tmp_path: Path) -> None:
 def test_an_unknown_form_is_the_callers_error() -> None:
     with pytest.raises(InputError, match=r"unknown-text-form"):
         onnxc.to_text(full_model(), "yaml")
+
+
+def test_what_reads_texts_is_imported_for_texts_alone(tmp_path: Path) -> None:
+    binary, text = tmp_path / "m.onnx", tmp_path / "m.json"
+    binary.write_bytes(full_model().SerializeToString())
+    text.write_text(FULL["json"])
+    program = (
+        "import sys\nfrom onnxc.compiler.frontend.read import read_model\n"
+        "for path in sys.argv[1:]:\n    read_model(path)\n"
+        "    print(*sorted(name.split('.')[-1] for name in sys.modules if name.endswith(('_form', 'json_format'))))"
+    )
+    command = [sys.executable, "-c", program, str(binary), str(text)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.split() for line in lines] == [[], ["json_form", "json_format"]]

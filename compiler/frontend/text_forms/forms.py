@@ -1,15 +1,15 @@
-"""The text forms of models, by the endings of file names: those that the onnx package knows."""
+"""The text forms of models, by the endings of file names: those that the onnx package knows.
+
+What reads and writes a form is imported when there is such a model: most files are binary.
+"""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import PurePath
+from types import ModuleType
 
 from onnxc.compiler.diagnostics import error, model_error
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
-from onnxc.compiler.frontend.text_forms.beyond_syntax import apply_fields, missing_fields
-from onnxc.compiler.frontend.text_forms.json_form import parse_json, print_json
-from onnxc.compiler.frontend.text_forms.onnx_parser import parse_syntax
-from onnxc.compiler.frontend.text_forms.onnx_printer import print_syntax
-from onnxc.compiler.frontend.text_forms.textproto_form import parse_textproto, print_textproto
 from onnxc.runtime.errors import InputError, ModelError
 from onnxc.runtime.records import record
 
@@ -18,32 +18,33 @@ __all__ = ["TEXT_FORMS", "TextForm", "form_of_path", "named_form", "parse_text",
 
 @record
 class TextForm:
-    """One way of writing models as text; `suffixes` are the endings of its files."""
+    """One way of writing models as text; `suffixes` are the endings of its files. `module` has parse_* and print_*."""
 
     name: str
     suffixes: tuple[str, ...]
-    parse: Callable[[str], ModelProto]
-    print: Callable[[ModelProto], str]
+    module: str
 
+    def parse(self, text: str) -> ModelProto:
+        """The model of a text."""
+        parse: Callable[[str], ModelProto] = getattr(self._functions, f"parse_{self.name}")
+        return parse(text)
 
-def _parse_onnx(text: str) -> ModelProto:
-    model, end = parse_syntax(text)
-    apply_fields(text, end, model)
-    return model
+    def print(self, model: ModelProto) -> str:
+        """The text of a model."""
+        write: Callable[[ModelProto], str] = getattr(self._functions, f"print_{self.name}")
+        return write(model)
 
-
-def _print_onnx(model: ModelProto) -> str:
-    said = print_syntax(model)
-    comments = "\n".join(missing_fields(model, parse_syntax(said)[0]))
-    return f"{said}\n{comments}\n" if comments else said
+    @property
+    def _functions(self) -> ModuleType:
+        return import_module(f"onnxc.compiler.frontend.text_forms.{self.module}")
 
 
 TEXT_FORMS: Mapping[str, TextForm] = {
     form.name: form
     for form in (
-        TextForm("onnxtxt", (".onnxtxt", ".onnxtext"), _parse_onnx, _print_onnx),
-        TextForm("textproto", (".textproto", ".txtpb", ".prototxt", ".pbtxt"), parse_textproto, print_textproto),
-        TextForm("json", (".json", ".onnxjson"), parse_json, print_json),
+        TextForm("onnxtxt", (".onnxtxt", ".onnxtext"), "onnx_form"),
+        TextForm("textproto", (".textproto", ".txtpb", ".prototxt", ".pbtxt"), "textproto_form"),
+        TextForm("json", (".json", ".onnxjson"), "json_form"),
     )
 }
 
