@@ -185,7 +185,8 @@ class _Windows:
         """All windows of a band: several vectors together where each lane has a window of its own elements."""
         f, lanes, axis = self.frame.f, self.frame.lanes, self.axes[-1]
         first: Int = 0
-        if self.op.name == "reduce_window" and (axis.taps, axis.step, axis.element_stride) == (1, 1, 1):
+        has_own = (axis.taps, axis.step, axis.element_stride) == (1, 1, 1) and not axis.is_padded
+        if self.op.name == "reduce_window" and has_own:
             for share in TOGETHER:
                 windows = self.line_windows(1, 1, lanes * (f.vector_registers // share))
                 first = self._wide_columns(band, windows, first, columns)
