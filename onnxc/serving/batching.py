@@ -1,15 +1,26 @@
 """Requests of one model in a queue, and calls of the model for one or several of them at a time.
 
-All of a queue but the calls themselves happens on one event loop, so it needs no lock. What comes while calls run is
-joined in the next one. A call is made by a thread, which leaves the loop free to read what comes meanwhile; only one
-request that is alone, of sizes whose last call was short, is computed on the loop: to change threads costs it more.
+Any thread may ask. What comes while calls run is joined in the next one. A call is made by a thread of the queue, which
+leaves the one that asks free to read what comes meanwhile; only one request that is alone, of sizes whose last call was
+short, is computed by the thread that asks, at the end of its round: to change threads costs it more.
+
+One lock guards the queue and the number of workers, which are the threads that make calls; it is held for no call and
+no answer. Two things hold whenever it is free:
+
+* A request is in the queue, or was taken out by one: a worker that takes it for a call, the alarm when its deadline
+  has passed, `withdraw`. The first two give its outcome, the third gives none. So each has one outcome or none.
+* While requests wait, a worker is there or to come. One leaves, under the lock, only when it finds the queue empty; who
+  puts a request where there are fewer than may be sends for another, or will look itself at the end of its round, in
+  which nothing can make it forget that: the loop of asyncio calls what it has been given, as does the one of gRPC.
 """
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,24 +30,32 @@ from onnxc.runtime.records import record
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
-__all__ = ["Batcher", "BatchingRules", "Call", "Feed", "Request"]
+__all__ = ["Batcher", "BatchingRules", "Call", "Done", "Feed", "Later", "Request"]
 
 Feed = Mapping[str, np.ndarray]
 Call = Callable[[Feed], Feed]
+Done = Callable[[Feed | Exception], None]
+"""Is given the outcome of a request, once, by any thread; it raises nothing."""
+
+Later = Callable[[Callable[[], None]], object]
+"""Calls what it is given on this thread, when it has read all that has come for it."""
 
 SHORT_CALL_NS = 500_000
-"""A call that takes less is made on the loop if it is alone.
+"""A call that takes less is made by the thread that asks if it is alone.
 
 To hand a call to a thread and its result back took 230 us of the time of an otherwise empty request (gRPC, one client,
-two cores); nothing else of the server gets on for longer than this.
+two cores); nothing else that comes by the same thread gets on for longer than this.
 """
 CROWD_NS = 100_000_000
-"""For how long after two requests were there at a time no call is made on the loop.
+"""For how long after two requests were there at a time no call is made by a thread that asks.
 
-Under load the loop is what there is least of; and what comes while a thread calls is joined.
+Under load that thread is what there is least of; and what comes while another calls is joined.
 """
 _KNOWN_SHAPES = 256
 """Of how many sizes a queue remembers how long a call took."""
+
+_LONGEST_ALARM_NS = 10**9
+"""After which the alarm looks whether anything waits still: it holds the model until then."""
 
 
 @record
@@ -53,6 +72,10 @@ class BatchingRules:
     timeout_ns: int = 0
 
 
+def _forget(outcome: Feed | Exception) -> None:
+    """What is done of a request that nobody has asked yet."""
+
+
 @dataclass(eq=False)
 class Request:
     """A request on its way. deadline_ns: by time.monotonic_ns, 0 for none.
@@ -67,8 +90,7 @@ class Request:
     shapes: Hashable = None
     deadline_ns: int = 0
     arrived_ns: int = field(default_factory=time.monotonic_ns)
-    answer: "asyncio.Future[Feed]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    expiry: asyncio.TimerHandle | None = None
+    done: Done = _forget
 
 
 class _Execution(NamedTuple):
@@ -80,16 +102,17 @@ class _Execution(NamedTuple):
 
 
 class Batcher:
-    """The queue of one model. Every method is called on one loop."""
+    """The queue of one model."""
 
     def __init__(self, call: Call, rules: BatchingRules, statistics: Statistics) -> None:
         self._call, self._rules, self._statistics = call, rules, statistics
         # Threads are made when they are needed, and end when the model has gone.
         self._threads = ThreadPoolExecutor(rules.instances, "onnxc call")
+        self._lock = threading.Lock()
+        self._comes = threading.Condition(self._lock)
         self._queue: deque[Request] = deque()
-        self._running = 0
-        self._is_due = False
-        self._opening: asyncio.TimerHandle | None = None
+        self._workers = 0
+        self._alarm_ns = 0
         self._last_ns: dict[Hashable, int] = {}
         self._crowded_until_ns = 0
 
@@ -99,57 +122,114 @@ class Batcher:
         return len(self._queue)
 
     async def infer(self, request: Request) -> Feed:
-        """The outputs for a request.
+        """The outputs for a request, on a loop of asyncio.
 
         Raises ServingError where the queue is full or the deadline passes before the call begins; else what the call
         raises for this request alone. A request that is cancelled leaves the queue.
         """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Feed] = loop.create_future()
+
+        def done(outcome: Feed | Exception) -> None:
+            # A loop that has ended has nobody who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, answer, outcome)
+
+        request.done = done
+        self.submit(request, loop.call_soon)
         try:
-            self._enter(request)
-            return await request.answer
-        except Exception:
-            self._statistics.failed(time.monotonic_ns() - request.arrived_ns)
-            raise
+            return await answer
         finally:
-            if request.expiry is not None:
-                request.expiry.cancel()
-            if request.answer.cancelled() and request in self._queue:
-                self._queue.remove(request)
+            if answer.cancelled():
+                self.withdraw(request)
 
-    def _enter(self, request: Request) -> None:
-        if self._running >= self._rules.instances and len(self._queue) >= self._rules.max_queue:
-            message = f"{len(self._queue)} requests wait for this model already, no more may"
-            raise ServingError(message, code="queue-full")
-        if self._running or self._queue:
-            self._crowded_until_ns = request.arrived_ns + CROWD_NS
-        self._queue.append(request)
-        loop = request.answer.get_loop()
-        if request.deadline_ns:
-            left = (request.deadline_ns - time.monotonic_ns()) / 1e9
-            request.expiry = loop.call_later(max(left, 0), self._expire, request)
-        if self._running < self._rules.instances and not self._is_due:
-            # What comes in the same round of the loop is joined.
-            self._is_due = True
-            loop.call_soon(self._serve, loop)
+    def submit(self, request: Request, later: Later) -> None:
+        """Puts a request into the queue; ServingError where that is full. Its `done` is called with the outcome."""
+        rules = self._rules
+        with self._lock:
+            if self._workers >= rules.instances and len(self._queue) >= rules.max_queue:
+                message = f"{len(self._queue)} requests wait for this model already, no more may"
+                self._statistics.failed(time.monotonic_ns() - request.arrived_ns)
+                raise ServingError(message, code="queue-full")
+            if self._workers or self._queue:
+                self._crowded_until_ns = request.arrived_ns + CROWD_NS
+            self._queue.append(request)
+            is_alone = request.arrived_ns > self._crowded_until_ns and not rules.delay_ns
+            is_here = is_alone and self._last_ns.get(request.shapes, SHORT_CALL_NS) < SHORT_CALL_NS
+            if request.deadline_ns and not is_here:
+                self._expect_alarm(request.deadline_ns)
+            is_another = not is_here and self._workers < rules.instances
+            self._workers += is_another
+            # A worker that waits for more may have enough now.
+            self._comes.notify()
+        if is_here:
+            later(self._work_here)
+        elif is_another:
+            self._threads.submit(self._work)
 
-    def _expire(self, request: Request) -> None:
-        """Called when the deadline passes: what still waits then has its error."""
-        if request in self._queue:
+    def withdraw(self, request: Request) -> bool:
+        """Whether the request still waited; it is then forgotten."""
+        with self._lock:
+            if request not in self._queue:
+                return False
             self._queue.remove(request)
-            _give(request, ServingError("the deadline of the request passed in the queue", code="deadline-exceeded"))
+            request.done = _forget
+            return True
 
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins as many calls as may run, for the requests at the head of the queue."""
-        self._is_due = False
-        if self._opening is not None:
-            self._opening.cancel()
-            self._opening = None
-        while self._queue and self._running < self._rules.instances:
-            left_ns = self._opens_ns() - time.monotonic_ns()
-            if left_ns > 0:
-                self._opening = loop.call_later(left_ns / 1e9, self._serve, loop)
+    def _expect_alarm(self, due_ns: int) -> None:
+        """From now on the alarm rings at that time at the latest. The lock is held."""
+        now = time.monotonic_ns()
+        due_ns = min(due_ns, now + _LONGEST_ALARM_NS)
+        if 0 < self._alarm_ns <= due_ns:
+            return
+        self._alarm_ns = due_ns
+        alarm = threading.Timer(max(due_ns - now, 0) / 1e9, self._ring, (due_ns,))
+        alarm.daemon = True
+        alarm.start()
+
+    def _ring(self, due_ns: int) -> None:
+        """Those whose deadlines passed while they waited have their error; `due_ns` tells one alarm from another."""
+        with self._lock:
+            if self._alarm_ns != due_ns:
                 return
-            self._begin(self._take(), loop)
+            now = time.monotonic_ns()
+            late = [request for request in self._queue if 0 < request.deadline_ns <= now]
+            for request in late:
+                self._queue.remove(request)
+            self._alarm_ns = 0
+            deadlines = [request.deadline_ns for request in self._queue if request.deadline_ns]
+            if deadlines:
+                self._expect_alarm(min(deadlines))
+        for request in late:
+            problem = ServingError("the deadline of the request passed in the queue", code="deadline-exceeded")
+            self._fail(request, problem)
+
+    def _work_here(self) -> None:
+        """Makes the call of a request that came alone, on its thread, unless a worker has it in hand."""
+        with self._lock:
+            if self._workers or not self._queue:
+                return
+            self._workers += 1
+            batch = self._take()
+        if self._serve(batch):
+            self._threads.submit(self._work)
+
+    def _work(self) -> None:
+        """Makes calls until nothing waits."""
+        while batch := self._next():
+            if not self._serve(batch):
+                return
+
+    def _next(self) -> Sequence[Request]:
+        """The requests of the next call, when it is due; none where nothing waits, and the worker has left."""
+        with self._lock:
+            while self._queue:
+                left_ns = self._opens_ns() - time.monotonic_ns()
+                if left_ns <= 0:
+                    return self._take()
+                self._comes.wait(left_ns / 1e9)
+            self._workers -= 1
+            return ()
 
     def _opens_ns(self) -> int:
         """Until when the first request waits for others, by time.monotonic_ns."""
@@ -174,43 +254,43 @@ class Batcher:
         self._queue = kept
         return batch
 
-    def _begin(self, batch: Sequence[Request], loop: asyncio.AbstractEventLoop) -> None:
-        self._running += 1
+    def _serve(self, batch: Sequence[Request]) -> bool:
+        """Makes the call of a batch, and answers its requests; whether the worker is to go on.
+
+        Where nothing waits when the call has ended it has left before it answers: who asks again, once answered, is
+        alone.
+        """
         taken_ns = time.monotonic_ns()
-        is_alone = taken_ns > self._crowded_until_ns
-        if is_alone and self._last_ns.get(batch[0].shapes, SHORT_CALL_NS) < SHORT_CALL_NS:
-            self._settle(self._executions(batch), taken_ns, loop)
-            return
-
-        def work() -> None:
-            executions = self._executions(batch)
-            loop.call_soon_threadsafe(self._settle, executions, taken_ns, loop)
-
-        self._threads.submit(work)
-
-    def _settle(self, executions: Sequence[_Execution], taken_ns: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins the next call, and then answers the requests of this one."""
-        self._running -= 1
-        if self._queue:
-            self._serve(loop)
+        executions = self._executions(batch)
+        with self._lock:
+            goes_on = bool(self._queue)
+            self._workers -= not goes_on
         for execution in executions:
             self._answer(execution, taken_ns)
+        return goes_on
 
     def _answer(self, execution: _Execution, taken_ns: int) -> None:
         now = time.monotonic_ns()
         for request, outcome in zip(execution.batch, execution.outcomes, strict=True):
-            if not isinstance(outcome, Exception):
-                waited = taken_ns - request.arrived_ns
-                self._statistics.answered(request.rows, now - request.arrived_ns, waited, execution.took)
-                if len(execution.batch) == 1:
-                    self._remember(request, execution.took.infer_ns)
+            if isinstance(outcome, Exception):
+                self._fail(request, outcome)
+                continue
+            waited = taken_ns - request.arrived_ns
+            self._statistics.answered(request.rows, now - request.arrived_ns, waited, execution.took)
+            if len(execution.batch) == 1:
+                self._remember(request, execution.took.infer_ns)
             _give(request, outcome)
+
+    def _fail(self, request: Request, problem: Exception) -> None:
+        self._statistics.failed(time.monotonic_ns() - request.arrived_ns)
+        _give(request, problem)
 
     def _remember(self, request: Request, took_ns: int) -> None:
         if request.shapes is not None:
-            if len(self._last_ns) >= _KNOWN_SHAPES:
-                self._last_ns.clear()
-            self._last_ns[request.shapes] = took_ns
+            with self._lock:
+                if len(self._last_ns) >= _KNOWN_SHAPES:
+                    self._last_ns.clear()
+                self._last_ns[request.shapes] = took_ns
 
     def _executions(self, batch: Sequence[Request]) -> list[_Execution]:
         """A call for all requests, or one for each where that one fails."""
@@ -238,13 +318,19 @@ class Batcher:
 
 
 def _give(request: Request, outcome: Feed | Exception) -> None:
-    """Ends the request, unless its client has gone."""
-    if request.answer.done():
+    # Who is asked may hold the request; a cycle of both would wait for the collector of garbage.
+    done, request.done = request.done, _forget
+    done(outcome)
+
+
+def _settle(answer: "asyncio.Future[Feed]", outcome: Feed | Exception) -> None:
+    """Ends the wait for an answer, unless its client has gone."""
+    if answer.done():
         return
     if isinstance(outcome, Exception):
-        request.answer.set_exception(outcome)
+        answer.set_exception(outcome)
     else:
-        request.answer.set_result(outcome)
+        answer.set_result(outcome)
 
 
 def _joined(batch: Sequence[Request]) -> Feed:

@@ -192,7 +192,7 @@ def _message(fields: Mapping[str, object], message: R) -> R:
 async def _infer(
     service: Service, threads: Executor, context: Context, request: pb.ModelInferRequest
 ) -> pb.ModelInferResponse:
-    with service.admitted():
+    with service.requests:
         model = service.registry.find(request.model_name, request.model_version)
         read = await work_on(request.ByteSize(), threads, partial(read_infer_request, request, service.memory))
         left = context.time_remaining()
@@ -239,7 +239,7 @@ def _streaming(service: Service, threads: Executor, name: str) -> "grpc.RpcMetho
     async def run(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
         try:
             _enter(service, name, context)
-            with service.streaming():
+            with service.streams:
                 async for response in _stream(service, threads, requests, context):
                     yield response
         except Exception as problem:

@@ -242,7 +242,7 @@ def _route(
             # A request counts once its body has come: those whose clients are slow keep nobody from being answered.
             with service.holding() as hold:
                 body = await received(request, service.max_body, hold)
-                with service.admitted():
+                with service.requests:
                     response = await work(await _call(service, threads, request, body))
         except OnnxcError as problem:
             response = _failure(problem)
@@ -291,7 +291,7 @@ def _generate_stream(service: Service, threads: Executor) -> Endpoint:
             _expect_same_origin(request)
             service.expect_token(request.headers.get("authorization", ""))
             body = await received(request, service.max_body, admission.enter_context(service.holding()))
-            admission.enter_context(service.streaming())
+            admission.enter_context(service.streams)
             call = await _call(service, threads, request, body)
             tokens, shared = await asyncio.get_running_loop().run_in_executor(threads, _generation, service, call)
             first = await _next_token(threads, tokens)

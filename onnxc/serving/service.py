@@ -3,7 +3,7 @@
 import hmac
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onnxc.serving.model_registry import ModelRegistry
@@ -11,7 +11,34 @@ from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.settings import LogSettings
 from onnxc.serving.shared_memory import SharedMemory
 
-__all__ = ["Service"]
+__all__ = ["Limit", "Service"]
+
+
+class Limit:
+    """How many may be at a time, counted by any thread; as a context it is one of them."""
+
+    def __init__(self, what: str, most: int) -> None:
+        self._what, self._most, self._count = what, most, 0
+        self._lock = threading.Lock()
+
+    def acquire(self) -> None:
+        """Counts one more; ServingError where there are too many."""
+        with self._lock:
+            if self._count >= self._most:
+                message = f"there are {self._most} {self._what} at a time, no more may be"
+                raise ServingError(message, code="server-busy")
+            self._count += 1
+
+    def release(self) -> None:
+        """Counts one less."""
+        with self._lock:
+            self._count -= 1
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *problem: object) -> None:
+        self.release()
 
 
 @dataclass(eq=False)
@@ -31,7 +58,9 @@ class Service:
     logs: LogSettings = field(default_factory=LogSettings)
     ready: threading.Event = field(default_factory=threading.Event)
     _held_bytes: int = 0
-    _counts: dict[str, int] = field(default_factory=lambda: {"requests": 0, "streams": 0})
+
+    def __post_init__(self) -> None:
+        self.requests, self.streams = Limit("requests", self.max_requests), Limit("streams", self.max_streams)
 
     def expect_token(self, authorization: str) -> None:
         """ServingError unless the header has the server's token, if it has one."""
@@ -55,22 +84,3 @@ class Service:
             yield hold
         finally:
             self._held_bytes -= held
-
-    def admitted(self) -> AbstractContextManager[None]:
-        """A request within this is one of those at a time; ServingError when there are too many."""
-        return self._counted("requests", self.max_requests)
-
-    def streaming(self) -> AbstractContextManager[None]:
-        """As `admitted`, for a stream."""
-        return self._counted("streams", self.max_streams)
-
-    @contextmanager
-    def _counted(self, what: str, limit: int) -> Iterator[None]:
-        # Only the event loop counts, so no lock is needed.
-        if self._counts[what] >= limit:
-            raise ServingError(f"there are {limit} {what} at a time, no more may be", code="server-busy")
-        self._counts[what] += 1
-        try:
-            yield
-        finally:
-            self._counts[what] -= 1

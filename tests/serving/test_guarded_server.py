@@ -103,11 +103,11 @@ def code_of(problem: pytest.ExceptionInfo[OnnxcError]) -> str:
 
 def test_no_more_requests_are_worked_on_than_may_be(tmp_path: Path) -> None:
     service = Service(ModelRegistry(Repository(tmp_path), ServingLimits()), max_requests=1)
-    with service.admitted():
-        with pytest.raises(ServingError) as problem, service.admitted():
+    with service.requests:
+        with pytest.raises(ServingError) as problem, service.requests:
             pass
         assert code_of(problem) == "server-busy"
-    with service.admitted():
+    with service.requests:
         pass
 
 
