@@ -16,6 +16,11 @@ __all__ = ["serve_command"]
 PORT = click.IntRange(0, 65535)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 TOKEN_VARIABLE = "ONNXC_SERVE_TOKEN"
+GRPC_VARIABLE, GRPC_EXPERIMENTS = "GRPC_EXPERIMENTS", "-event_engine_listener"
+"""What gRPC's core reads when it is loaded: the thread that waits for calls is to read the sockets itself.
+
+Unless told so it has threads of its own read them and wake that one.
+"""
 
 
 def expect_repository(_context: click.Context, _option: click.Parameter, path: Path) -> Path:
@@ -69,6 +74,7 @@ def serve_command(
     """
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together")
+    os.environ.setdefault(GRPC_VARIABLE, GRPC_EXPERIMENTS)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     registry, served, repositories, services, servers = map(
         _serving, ("model_registry", "served_model", "repository", "service", "server")

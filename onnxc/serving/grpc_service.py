@@ -1,24 +1,24 @@
 """gRPC: the methods of inference.GRPCInferenceService."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
 import grpc
-import grpc.aio
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.serving import descriptions, settings
+from onnxc.serving.batching import Later
 from onnxc.serving.grpc_tensors import read_infer_request, write_infer_response
-from onnxc.serving.inference import answer
+from onnxc.serving.inference import Answer, ask
 from onnxc.serving.model_config import Configuration, parse_config
-from onnxc.serving.off_loop import work_on
+from onnxc.serving.off_loop import LONG_BYTES
 from onnxc.serving.proto import inference_pb2 as pb
+from onnxc.serving.rpc_server import Conversation, Rpc, RpcServer
 from onnxc.serving.service import Service
 from onnxc.serving.serving_errors import ServingError, status_of
 
@@ -29,13 +29,15 @@ SERVICE = "inference.GRPCInferenceService"
 OPEN_METHODS = ("ServerLive", "ServerReady")
 TRACE_HEADERS = ("traceparent", "tracestate")
 
-Context = grpc.aio.ServicerContext[Any, Any]
 R = TypeVar("R", bound=Message)
-Work = Callable[[Service, R], Message]
+Give = Callable[[bytes | Exception], None]
+Wrap = Callable[[pb.ModelInferResponse], Message]
 
 _MOST_BYTES = 2**31 - 1
 _LONGEST_S = 365 * 24 * 3600
 """A deadline beyond this is none."""
+
+_NO_MESSAGE = "the call ended without a request"
 
 
 def server_live(service: Service, request: pb.Empty) -> Message:
@@ -189,119 +191,228 @@ def _message(fields: Mapping[str, object], message: R) -> R:
     return json_format.ParseDict(dict(fields), message)
 
 
-async def _infer(
-    service: Service, threads: Executor, context: Context, request: pb.ModelInferRequest
-) -> pb.ModelInferResponse:
-    with service.requests:
-        model = service.registry.find(request.model_name, request.model_version)
-        read = await work_on(request.ByteSize(), threads, partial(read_infer_request, request, service.memory))
-        left = context.time_remaining()
-        if left is not None and left < _LONGEST_S and not read.timeout_ns:
-            read = read._replace(timeout_ns=max(int(left * 1e9), 1))
-        answered = await answer(model, read)
-        return await work_on(answered.size, threads, partial(write_infer_response, answered, service.memory))
+class _Unary:
+    """A method with one request and one answer, which `work` computes: in a thread, or at once without threads."""
+
+    def __init__(
+        self, rpc: Rpc, name: str, kind: type[Message], work: Callable[[Any], Message], threads: Executor | None
+    ):
+        self._rpc, self._name, self._kind, self._work, self._threads = rpc, name, kind, work, threads
+
+    def on_message(self, data: bytes | None) -> None:
+        if data is None:
+            self._rpc.finish(code=grpc.StatusCode.UNIMPLEMENTED, details=_NO_MESSAGE)
+        elif self._threads is None:
+            self._answer(data)
+        else:
+            self._threads.submit(self._answer, data)
+
+    def on_closed(self) -> None:
+        """What has begun goes on to its end."""
+
+    def _answer(self, data: bytes) -> None:
+        try:
+            answer = self._work(_parsed(self._kind, data)).SerializeToString()
+        except Exception as problem:
+            _fail(self._rpc, self._name, problem)
+        else:
+            self._rpc.finish(answer)
 
 
-async def _stream(
-    service: Service, threads: Executor, requests: AsyncIterator[bytes], context: Context
-) -> AsyncIterator[Message]:
-    """An answer for each request, in order; one that fails does not end the stream."""
-    async for data in requests:
-        request = pb.ModelInferRequest()
+class _Inference:
+    """A request for inference on its way; `give` is given the bytes of its answer, or its error, once, by any thread.
+
+    It is given nothing where the client has gone before the call of the model began.
+    """
+
+    def __init__(self, service: Service, threads: Executor, rpc: Rpc, wrap: Wrap, give: Give) -> None:
+        self._service, self._threads, self._rpc, self._wrap, self._give = service, threads, rpc, wrap, give
+        self._is_admitted = False
+        self._leave: Callable[[], bool] | None = None
+        self.id = ""
+
+    def begin(self, data: bytes) -> None:
+        """Called by the thread that polls."""
+        if len(data) < LONG_BYTES:
+            self._ask(data, self._rpc.later)
+        else:
+            self._threads.submit(self._ask, data, _at_once)
+
+    def withdraw(self) -> None:
+        """The client has gone: the request leaves the queue, if it still waits."""
+        if self._leave is not None and self._leave():
+            self._dismiss()
+
+    def _ask(self, data: bytes, later: Later) -> None:
         try:
             request = _parsed(pb.ModelInferRequest, data)
-            yield pb.ModelStreamInferResponse(infer_response=await _infer(service, threads, context, request))
-        except OnnxcError as problem:
-            response = pb.ModelStreamInferResponse(error_message=str(problem))
-            response.infer_response.id = request.id
-            yield response
-
-
-def _unary(
-    service: Service, name: str, work: Callable[[Context, R], Awaitable[Message]], kind: type[R]
-) -> "grpc.RpcMethodHandler[bytes, Message]":
-    """A method with one request and one answer; its errors become statuses."""
-
-    async def run(data: bytes, context: Context) -> Message:
-        try:
-            _enter(service, name, context)
-            return await work(context, _parsed(kind, data))
+            self.id = request.id
+            self._service.requests.acquire()
+            self._is_admitted = True
+            model = self._service.registry.find(request.model_name, request.model_version)
+            left = self._rpc.time_remaining()
+            left_ns = max(int(left * 1e9), 1) if left < _LONGEST_S else 0
+            read = read_infer_request(request, self._service.memory, left_ns)
+            self._leave = ask(model, read, self._done, later)
         except Exception as problem:
-            await _abort(context, name, problem)
-            raise
+            self._end(problem)
+            return
+        # Whoever comes second, this or the event of the close, finds what the other has written.
+        if self._rpc.is_closed:
+            self.withdraw()
 
-    return grpc.unary_unary_rpc_method_handler(run, None, _serialized)
+    def _done(self, outcome: Answer | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._end(outcome)
+        elif outcome.size < LONG_BYTES:
+            self._write(outcome)
+        else:
+            self._threads.submit(self._write, outcome)
 
-
-def _streaming(service: Service, threads: Executor, name: str) -> "grpc.RpcMethodHandler[bytes, Message]":
-    """The method with many requests and an answer for each."""
-
-    async def run(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
+    def _write(self, answered: Answer) -> None:
         try:
-            _enter(service, name, context)
-            with service.streams:
-                async for response in _stream(service, threads, requests, context):
-                    yield response
+            data = self._wrap(write_infer_response(answered, self._service.memory)).SerializeToString()
         except Exception as problem:
-            await _abort(context, name, problem)
-            raise
+            self._end(problem)
+        else:
+            self._end(data)
 
-    return grpc.stream_stream_rpc_method_handler(run, None, _serialized)
+    def _end(self, outcome: bytes | Exception) -> None:
+        if self._is_admitted:
+            self._dismiss()
+        self._give(outcome)
+
+    def _dismiss(self) -> None:
+        self._is_admitted = False
+        self._service.requests.release()
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+class _ModelInfer:
+    """The method with one request for inference."""
+
+    def __init__(self, service: Service, threads: Executor, rpc: Rpc) -> None:
+        self._rpc = rpc
+        self._inference = _Inference(service, threads, rpc, _itself, partial(_give, rpc))
+
+    def on_message(self, data: bytes | None) -> None:
+        if data is None:
+            self._rpc.finish(code=grpc.StatusCode.UNIMPLEMENTED, details=_NO_MESSAGE)
+        else:
+            self._inference.begin(data)
+
+    def on_closed(self) -> None:
+        self._inference.withdraw()
+
+
+def _give(rpc: Rpc, outcome: bytes | Exception) -> None:
+    if isinstance(outcome, Exception):
+        _fail(rpc, "ModelInfer", outcome)
+    else:
+        rpc.finish(outcome)
+
+
+def _itself(response: pb.ModelInferResponse) -> Message:
+    return response
+
+
+class _ModelStreamInfer:
+    """The method with many requests and an answer for each, in order; one that fails does not end the stream."""
+
+    def __init__(self, service: Service, threads: Executor, rpc: Rpc) -> None:
+        self._service, self._threads, self._rpc = service, threads, rpc
+        self._inference: _Inference | None = None
+        service.streams.acquire()
+
+    def on_message(self, data: bytes | None) -> None:
+        if data is None:
+            self._rpc.finish()
+            return
+        self._inference = _Inference(self._service, self._threads, self._rpc, _of_stream, self._give)
+        self._inference.begin(data)
+
+    def on_closed(self) -> None:
+        self._service.streams.release()
+        if self._inference is not None:
+            self._inference.withdraw()
+
+    def _give(self, outcome: bytes | Exception) -> None:
+        if isinstance(outcome, OnnxcError):
+            assert self._inference is not None
+            response = pb.ModelStreamInferResponse(error_message=str(outcome))
+            response.infer_response.id = self._inference.id
+            self._rpc.send(response.SerializeToString())
+        elif isinstance(outcome, Exception):
+            _fail(self._rpc, "ModelStreamInfer", outcome)
+        else:
+            self._rpc.send(outcome)
+
+
+def _of_stream(response: pb.ModelInferResponse) -> Message:
+    return pb.ModelStreamInferResponse(infer_response=response)
 
 
 def _parsed(kind: type[R], data: bytes) -> R:
-    """The message in the bytes of a request. InputError where they are none.
-
-    gRPC itself would answer with a status that does not say whose fault it is.
-    """
+    """The message in the bytes of a request; InputError where they are none."""
     try:
         return kind.FromString(data)
     except DecodeError as problem:
         raise InputError(f"the request is no message: {problem}", code="malformed-request") from problem
 
 
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
+def _begun(service: Service, name: str, conversation: Callable[[Rpc], Conversation], rpc: Rpc) -> Conversation | None:
+    """What answers a call, or None where it is refused."""
+    try:
+        _enter(service, name, rpc)
+        return conversation(rpc)
+    except OnnxcError as problem:
+        _fail(rpc, name, problem)
+        return None
 
 
-def _enter(service: Service, name: str, context: Context) -> None:
+def _enter(service: Service, name: str, rpc: Rpc) -> None:
     """What every call begins with: the token, and the headers of a trace, which go back with the answer."""
     authorization, trace = "", []
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization" and isinstance(value, str):
+    for key, value in rpc.metadata:
+        if not isinstance(value, str):
+            continue
+        if key == "authorization":
             authorization = value
         elif key in TRACE_HEADERS:
             trace.append((key, value))
     if name not in OPEN_METHODS:
         service.expect_token(authorization)
     if trace:
-        context.set_trailing_metadata(tuple(trace))
+        rpc.trailing = tuple(trace)
         LOG.debug("%s %s", name, trace)
 
 
-async def _abort(context: Context, name: str, problem: Exception) -> None:
+def _fail(rpc: Rpc, name: str, problem: Exception) -> None:
     """Ends the call with the status of the error; what is none of ours is a defect, and logged as one."""
     if isinstance(problem, OnnxcError):
-        await context.abort(status_of(problem).grpc, str(problem))
-    # The client has ended its stream otherwise than it should; there is nobody to tell.
-    if not isinstance(problem, grpc.RpcError):
+        rpc.finish(code=status_of(problem).grpc, details=str(problem))
+    else:
         LOG.error("%s failed", name, exc_info=problem)
-        await context.abort(grpc.StatusCode.INTERNAL, f"error[internal-error]: {type(problem).__name__}")
+        rpc.finish(code=grpc.StatusCode.INTERNAL, details=f"error[internal-error]: {type(problem).__name__}")
 
 
-def grpc_server(service: Service, threads: Executor, rpcs: int) -> grpc.aio.Server:
-    """The server, without a port, on the running loop; as many calls as `rpcs` are worked on, or wait.
+def grpc_server(service: Service, threads: Executor, rpcs: int) -> RpcServer:
+    """The server, without a port; as many calls as `rpcs` are worked on, or wait.
 
     What may take long, but for calls of models, runs in the threads.
     """
-    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        name: _unary(
-            service, name, partial(_without_context, service, None if name in OPEN_METHODS else threads, work), kind
-        )
-        for name, (kind, work) in METHODS.items()
+    conversations: dict[str, Callable[[Rpc], Conversation]] = {
+        name: _unary(service, name, None if name in OPEN_METHODS else threads) for name in METHODS
     }
-    handlers["ModelInfer"] = _unary(service, "ModelInfer", partial(_infer, service, threads), pb.ModelInferRequest)
-    handlers["ModelStreamInfer"] = _streaming(service, threads, "ModelStreamInfer")
+    conversations["ModelInfer"] = partial(_ModelInfer, service, threads)
+    conversations["ModelStreamInfer"] = partial(_ModelStreamInfer, service, threads)
+    handlers = {
+        f"/{SERVICE}/{name}": partial(_begun, service, name, conversation)
+        for name, conversation in conversations.items()
+    }
     options = (
         # gRPC has 32 bits for it.
         ("grpc.max_receive_message_length", min(service.max_body, _MOST_BYTES)),
@@ -309,14 +420,9 @@ def grpc_server(service: Service, threads: Executor, rpcs: int) -> grpc.aio.Serv
         # Two servers on one port would share its requests.
         ("grpc.so_reuseport", 0),
     )
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=rpcs)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    return server
+    return RpcServer(handlers, options, rpcs)
 
 
-async def _without_context(
-    service: Service, threads: Executor | None, work: Work[R], context: Context, request: R
-) -> Message:
-    if threads is None:
-        return work(service, request)
-    return await asyncio.get_running_loop().run_in_executor(threads, work, service, request)
+def _unary(service: Service, name: str, threads: Executor | None) -> Callable[[Rpc], Conversation]:
+    kind, work = METHODS[name]
+    return lambda rpc: _Unary(rpc, name, kind, partial(work, service), threads)

@@ -33,28 +33,27 @@ FIELDS = {
 }  # fmt: skip
 
 
-def read_infer_request(message: ModelInferRequest, memory: SharedMemory) -> InferRequest:
-    """The request in a message."""
+def read_infer_request(message: ModelInferRequest, memory: SharedMemory, left_ns: int) -> InferRequest:
+    """The request in a message; `left_ns` until the deadline of its call, 0 for none."""
     raw = iter(message.raw_input_contents)
     is_raw = len(message.raw_input_contents) > 0
     tensors: dict[str, WireTensor] = {}
     for tensor in message.inputs:
-        if tensor.name in tensors:
-            raise InputError(f'input "{tensor.name}" comes twice', code="input-twice")
+        name, datatype, shape = tensor.name, tensor.datatype, tuple(tensor.shape)
+        if name in tensors:
+            raise InputError(f'input "{name}" comes twice', code="input-twice")
         part = parse_region(_plain(tensor.parameters)) if tensor.parameters else None
         if part is not None:
-            array = array_of(
-                tensor.name, tensor.datatype, tensor.shape, memory.find(part.region).read(part.offset, part.byte_size)
-            )
+            array = array_of(name, datatype, shape, memory.find(part.region).read(part.offset, part.byte_size))
         elif is_raw:
-            array = array_of(tensor.name, tensor.datatype, tensor.shape, _next(raw, tensor))
+            array = array_of(name, datatype, shape, _next(raw, tensor))
         else:
             array = _array_of_fields(tensor)
-        tensors[tensor.name] = WireTensor(tensor.datatype, array)
+        tensors[name] = WireTensor(datatype, array)
     if next(raw, None) is not None:
         raise InputError("there are more raw_input_contents than inputs", code="tensor-bytes")
-    timeout = timeout_of(_plain(message.parameters)) if message.parameters else 0
-    return InferRequest(tensors, [_wanted(output) for output in message.outputs], message.id, timeout)
+    timeout_ns = timeout_of(_plain(message.parameters)) if message.parameters else 0
+    return InferRequest(tensors, [_wanted(output) for output in message.outputs], message.id, timeout_ns or left_ns)
 
 
 def _next(raw: Iterator[bytes], tensor: InferTensor) -> bytes:

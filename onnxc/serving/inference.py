@@ -1,16 +1,17 @@
 """A request for inference in no protocol's form: what both protocols read theirs into, and answer theirs from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.records import record
+from onnxc.serving.batching import Feed, Later
 from onnxc.serving.served_model import ServedModel, WireTensor
 
 __all__ = [
-    "Answer", "InferRequest", "Parameters", "RegionPart", "WantedOutput", "answer", "parse_region", "timeout_of",
+    "Answer", "InferRequest", "Parameters", "RegionPart", "WantedOutput", "answer", "ask", "parse_region", "timeout_of",
 ]  # fmt: skip
 
 Parameters = Mapping[str, object]
@@ -61,13 +62,39 @@ class Answer(NamedTuple):
 
 async def answer(model: ServedModel, request: InferRequest) -> Answer:
     """The answer of a model. Raises OnnxcError."""
-    wanted = request.outputs or [WantedOutput(name, request.outputs_binary) for name in model.output_names]
-    for output in wanted:
+    wanted = _wanted(model, request)
+    outputs = await model.infer(request.tensors, request.timeout_ns)
+    return Answer(model, request.id, [(output, outputs[output.name]) for output in wanted])
+
+
+def ask(
+    model: ServedModel, request: InferRequest, done: Callable[[Answer | Exception], None], later: Later
+) -> Callable[[], bool]:
+    """As `answer`, but `done` is given the answer or the error, which raises nothing.
+
+    Gives what withdraws the request: whether it still waited, and will have no answer. Raises OnnxcError at once for
+    what is wrong with the request.
+    """
+    wanted = _wanted(model, request)
+
+    def answered(outcome: Feed | Exception) -> None:
+        if isinstance(outcome, Exception):
+            done(outcome)
+        else:
+            done(Answer(model, request.id, [(output, outcome[output.name]) for output in wanted]))
+
+    return model.submit(request.tensors, request.timeout_ns, answered, later)
+
+
+def _wanted(model: ServedModel, request: InferRequest) -> Sequence[WantedOutput]:
+    """The outputs that the answer is to have; InputError for those that there are not."""
+    if not request.outputs:
+        return [WantedOutput(name, request.outputs_binary) for name in model.output_names]
+    for output in request.outputs:
         if output.name not in model.output_names:
             listed = ", ".join(model.output_names)
             raise InputError(f"there is no output {output.name!r}; they are {listed}", code="unknown-output")
-    outputs = await model.infer(request.tensors, request.timeout_ns)
-    return Answer(model, request.id, [(output, outputs[output.name]) for output in wanted])
+    return request.outputs
 
 
 def parse_region(parameters: Parameters) -> RegionPart | None:

@@ -1,7 +1,7 @@
 """One version of a model, loaded and warm: what it takes and gives, and its answers."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from onnxc.runtime.load import DECODER, make_executable, read_artifact, signatur
 from onnxc.runtime.program import Symbol, compile_sizes
 from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
-from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.batching import Batcher, BatchingRules, Done, Feed, Later, Request
 from onnxc.serving.compile_apart import GENERATES, compiled_model
 from onnxc.serving.datatypes import datatype_of
 from onnxc.serving.generation import MOST_TOKENS, TokensFace
@@ -96,6 +96,18 @@ class ServedModel:
 
     async def infer(self, tensors: Mapping[str, WireTensor], timeout_ns: int = 0) -> Feed:
         """Every output for the inputs of a request; one of `timeout_ns` 0 has the deadline that the model gives it."""
+        return await self.batcher.infer(self._request(tensors, timeout_ns))
+
+    def submit(
+        self, tensors: Mapping[str, WireTensor], timeout_ns: int, done: Done, later: Later
+    ) -> Callable[[], bool]:
+        """As `infer`, but `done` is given the outputs or the error. Gives what withdraws the request."""
+        request = self._request(tensors, timeout_ns)
+        request.done = done
+        self.batcher.submit(request, later)
+        return partial(self.batcher.withdraw, request)
+
+    def _request(self, tensors: Mapping[str, WireTensor], timeout_ns: int) -> Request:
         feed = {name: self._checked(name, tensor) for name, tensor in tensors.items()}
         if not self._needed <= feed.keys():
             missing = [info.name for info in self.inputs if info.name in self._needed - feed.keys()]
@@ -104,7 +116,7 @@ class ServedModel:
         request = Request(feed, *self._joined(shapes), shapes)
         timeout_ns = timeout_ns or self.rules.timeout_ns
         request.deadline_ns = request.arrived_ns + timeout_ns if timeout_ns else 0
-        return await self.batcher.infer(request)
+        return request
 
     def _checked(self, name: str, tensor: WireTensor) -> np.ndarray:
         info = self._infos.get(name)

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
-import grpc.aio
 import uvicorn
 import uvloop
 from starlette.applications import Starlette
@@ -22,6 +21,7 @@ from onnxc.serving.compile_apart import stop_compiling
 from onnxc.serving.grpc_service import grpc_server
 from onnxc.serving.http_protocol import HttpProtocol
 from onnxc.serving.rest import metrics_app, rest_app
+from onnxc.serving.rpc_server import RpcServer
 from onnxc.serving.service import Service
 
 __all__ = ["Addresses", "ServerOptions", "serve"]
@@ -101,7 +101,7 @@ async def _serve(
         loop.add_signal_handler(signum, ended.set)
     answering = asyncio.gather(*(server.serve([bound]) for server, bound in sockets))
     if rpc is not None:
-        await rpc.start()
+        rpc.start()
     ports = [bound.getsockname()[1] for _, bound in sockets]
     started(Addresses(ports[0], rpc_port, ports[1] if len(ports) > 1 else None))
     loading = threading.Thread(target=_load, args=(service, options, ending, ready), name="onnxc load", daemon=True)
@@ -113,7 +113,7 @@ async def _serve(
     for server, _ in sockets:
         server.should_exit = True
     if rpc is not None:
-        await rpc.stop(options.grace_s)
+        await loop.run_in_executor(threads, rpc.stop, options.grace_s)
     await answering
     stop_compiling()
 
@@ -177,16 +177,18 @@ def _bound(host: str, port: int) -> socket.socket:
         raise DeviceError(f"cannot listen at {host}, port {port}: {problem.strerror}", code="port-taken") from problem
 
 
-def _add_port(server: grpc.aio.Server, options: ServerOptions) -> int:
+def _add_port(server: RpcServer, options: ServerOptions) -> int:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{host}:{options.grpc_port}"
-    try:
-        if options.certificate is None:
-            return server.add_insecure_port(address)
+    credentials = None
+    if options.certificate is not None:
         assert options.key is not None, options
-        pairs = [(options.key.read_bytes(), options.certificate.read_bytes())]
-        return server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
-    except RuntimeError as problem:
-        raise DeviceError(f"cannot listen at {address}: {problem}", code="port-taken") from problem
-    except OSError as problem:
-        raise InputError(f"the certificate or the key of TLS: {problem}", code="tls-files") from problem
+        try:
+            pairs = [(options.key.read_bytes(), options.certificate.read_bytes())]
+        except OSError as problem:
+            raise InputError(f"the certificate or the key of TLS: {problem}", code="tls-files") from problem
+        credentials = grpc.ssl_server_credentials(pairs)
+    port = server.add_port(address, credentials)
+    if not port:
+        raise DeviceError(f"cannot listen at {address}", code="port-taken")
+    return port

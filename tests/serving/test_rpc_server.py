@@ -1,0 +1,222 @@
+"""The server of gRPC under a client of grpcio: calls, streams, their ends, and what ends neither."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import grpc
+import pytest
+
+from onnxc.serving.rpc_server import Conversation, Handler, Rpc, RpcServer
+
+SECONDS = 20
+
+Unary = Callable[[bytes], bytes]
+
+
+class Answering:
+    """A conversation of which each message is given to `answer`; what it was told is noted."""
+
+    def __init__(self, answer: Callable[[bytes | None], None]) -> None:
+        self._answer = answer
+        self.closed = threading.Event()
+
+    def on_message(self, data: bytes | None) -> None:
+        self._answer(data)
+
+    def on_closed(self) -> None:
+        self.closed.set()
+
+
+def echoing(rpc: Rpc) -> Conversation:
+    return Answering(rpc.finish)
+
+
+def echoing_all(rpc: Rpc) -> Conversation:
+    return Answering(lambda data: rpc.finish() if data is None else rpc.send(data))
+
+
+@contextmanager
+def serving(handlers: dict[str, Handler], most: int = 9) -> Iterator[tuple[RpcServer, grpc.Channel]]:
+    server = RpcServer({f"/s/{name}": handler for name, handler in handlers.items()}, (), most)
+    port = server.add_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield server, channel
+    server.stop(SECONDS)
+
+
+def unary(channel: grpc.Channel, name: str) -> Unary:
+    method = channel.unary_unary(f"/s/{name}", None, None)
+    return lambda data: method(data, timeout=SECONDS)
+
+
+def code_of(call: Callable[[], object]) -> grpc.StatusCode:
+    with pytest.raises(grpc.RpcError) as problem:
+        call()
+    code: grpc.StatusCode = problem.value.code()
+    return code
+
+
+def test_a_call_is_answered_with_its_metadata_and_knows_its_deadline() -> None:
+    seen: list[tuple[str, float]] = []
+
+    def handler(rpc: Rpc) -> Conversation:
+        told = {key: value for key, value in rpc.metadata if isinstance(value, str)}
+        seen.append((told["asked"], rpc.time_remaining()))
+        rpc.trailing = (("told", "yes"),)
+        return echoing(rpc)
+
+    with serving({"M": handler}) as (_, channel):
+        method = channel.unary_unary("/s/M", None, None)
+        answer, call = method.with_call(b"abc", timeout=SECONDS, metadata=(("asked", "this"),))
+        assert answer == b"abc"
+        assert ("told", "yes") in [tuple(pair) for pair in call.trailing_metadata()]
+        assert method(b"", metadata=(("asked", "again"),)) == b""
+    assert [asked for asked, _ in seen] == ["this", "again"]
+    assert 0 < seen[0][1] < 2 * SECONDS
+    assert seen[1][1] > 1e9
+
+
+def test_an_error_has_its_status_and_its_words() -> None:
+    def handler(rpc: Rpc) -> None:
+        rpc.finish(code=grpc.StatusCode.NOT_FOUND, details="no ä")
+
+    with serving({"M": handler}) as (_, channel), pytest.raises(grpc.RpcError) as problem:
+        unary(channel, "M")(b"")
+    assert (problem.value.code(), problem.value.details()) == (grpc.StatusCode.NOT_FOUND, "no ä")
+
+
+def test_a_method_that_there_is_not_is_told() -> None:
+    with serving({"M": echoing}) as (_, channel):
+        assert code_of(lambda: unary(channel, "N")(b"")) == grpc.StatusCode.UNIMPLEMENTED
+        assert unary(channel, "M")(b"a") == b"a"
+
+
+def test_messages_of_a_stream_are_answered_in_order() -> None:
+    with serving({"M": echoing_all}) as (_, channel):
+        method = channel.stream_stream("/s/M", None, None)
+        sent = [str(i).encode() for i in range(50)]
+        assert list(method(iter(sent), timeout=SECONDS)) == sent
+        assert list(method(iter([]), timeout=SECONDS)) == []
+
+
+def test_another_thread_may_answer_while_others_are_answered() -> None:
+    held: list[Rpc] = []
+    came = threading.Event()
+
+    def holding(rpc: Rpc) -> Conversation:
+        def hold(data: bytes | None) -> None:
+            held.append(rpc)
+            came.set()
+
+        return Answering(hold)
+
+    with serving({"held": holding, "M": echoing}) as (_, channel):
+        waiting = channel.unary_unary("/s/held", None, None).future(b"", timeout=SECONDS)
+        assert came.wait(SECONDS)
+        assert unary(channel, "M")(b"a") == b"a"
+        held[0].finish(b"late")
+        assert waiting.result() == b"late"
+
+
+def test_more_calls_than_may_be_are_refused_and_room_comes_back() -> None:
+    held: list[Rpc] = []
+    came = threading.Semaphore(0)
+
+    def holding(rpc: Rpc) -> Conversation:
+        held.append(rpc)
+        came.release()
+        return Answering(lambda data: None)
+
+    with serving({"held": holding, "M": echoing}, most=2) as (_, channel):
+        waiting = [channel.unary_unary("/s/held", None, None).future(b"", timeout=SECONDS) for _ in range(2)]
+        for _ in waiting:
+            assert came.acquire(timeout=SECONDS)
+        assert code_of(lambda: unary(channel, "M")(b"")) == grpc.StatusCode.RESOURCE_EXHAUSTED
+        for rpc in held:
+            rpc.finish(b"")
+        assert [answer.result() for answer in waiting] == [b"", b""]
+        assert unary(channel, "M")(b"a") == b"a"
+
+
+@pytest.mark.parametrize("ends_by", ["cancel", "deadline"])
+def test_a_client_that_goes_is_told_of_and_an_answer_to_it_harms_nobody(ends_by: str) -> None:
+    begun: list[tuple[Rpc, Answering]] = []
+    came = threading.Event()
+
+    def holding(rpc: Rpc) -> Conversation:
+        conversation = Answering(lambda data: came.set())
+        begun.append((rpc, conversation))
+        return conversation
+
+    with serving({"held": holding, "M": echoing}) as (_, channel):
+        timeout = 0.2 if ends_by == "deadline" else SECONDS
+        call = channel.unary_unary("/s/held", None, None).future(b"", timeout=timeout)
+        assert came.wait(SECONDS)
+        if ends_by == "cancel":
+            call.cancel()
+        rpc, conversation = begun[0]
+        assert conversation.closed.wait(SECONDS)
+        assert rpc.is_closed
+        rpc.finish(b"too late")
+        assert unary(channel, "M")(b"a") == b"a"
+
+
+def fail(*whatever: object) -> NoReturn:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_a_defect_ends_its_call_and_no_other(name: str) -> None:
+    """Where the call begins, and where a message has come."""
+    with serving({"first": fail, "second": lambda rpc: Answering(fail), "M": echoing}) as (_, channel):
+        assert code_of(lambda: unary(channel, name)(b"")) == grpc.StatusCode.INTERNAL
+        assert unary(channel, "M")(b"a") == b"a"
+
+
+def test_what_is_for_later_is_done_when_nothing_else_has_come() -> None:
+    threads: list[str] = []
+
+    def handler(rpc: Rpc) -> Conversation:
+        def answer(data: bytes | None) -> None:
+            rpc.later(lambda: threads.append(threading.current_thread().name))
+            rpc.later(lambda: rpc.finish(data))
+
+        return Answering(answer)
+
+    with serving({"M": handler}) as (_, channel):
+        assert [unary(channel, "M")(b"a") for _ in range(3)] == [b"a"] * 3
+    assert threads == ["onnxc grpc"] * 3
+
+
+def test_a_server_that_ends_answers_what_is_there_and_cancels_it_after_the_grace() -> None:
+    held: list[tuple[Rpc, Answering]] = []
+    came = threading.Semaphore(0)
+
+    def holding(rpc: Rpc) -> Conversation:
+        conversation = Answering(lambda data: came.release())
+        held.append((rpc, conversation))
+        return conversation
+
+    with serving({"held": holding}) as (server, channel):
+        method = channel.unary_unary("/s/held", None, None)
+        answered, cancelled = (method.future(b"", timeout=SECONDS) for _ in range(2))
+        for _ in range(2):
+            assert came.acquire(timeout=SECONDS)
+        ending = threading.Thread(target=server.stop, args=(0.5,))
+        ending.start()
+        held[0][0].finish(b"a")
+        ending.join(SECONDS)
+        assert not ending.is_alive()
+        # Which of the two is held[0] is by chance.
+        assert sorted(call.code().name for call in (answered, cancelled)) == ["OK", "UNAVAILABLE"]
+
+
+def test_a_port_that_is_taken_is_none() -> None:
+    with serving({}) as (_, _channel):
+        server = RpcServer({}, (("grpc.so_reuseport", 0),), 1)
+        port = server.add_port("127.0.0.1:0")
+        assert port
+        assert RpcServer({}, (("grpc.so_reuseport", 0),), 1).add_port(f"127.0.0.1:{port}") == 0
