@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import grpc
 import numpy as np
 import onnxruntime
 
 import onnxc
-from benchmarks.serving.clients import Asked, Outcome, percentile, run_clients
+from benchmarks.serving.clients import METHOD, Asked, Outcome, percentile, run_clients
 from benchmarks.serving.processes import Server, onnxc_server, plain_server
 from onnxc.serving.proto.inference_pb2 import ModelInferRequest, ModelInferResponse
 
@@ -203,29 +204,59 @@ def restart(models: tuple[Path, ...], times: int) -> None:
 
 @main.command()
 @of_a_model
-def added(model: Path, sizes: str, seconds: float, threads: int) -> None:
-    """What a request of one client takes beyond the call itself, by gRPC; medians."""
+@click.option("--rounds", default=5, help="In which the server, the call and the empty server take turns.")
+def added(model: Path, sizes: str, seconds: float, threads: int, rounds: int) -> None:
+    """What a request of one client takes beyond the call itself, by gRPC; medians of rounds of medians."""
     asked = _asked(model, sizes)
     called = onnxc.compile(model, threads=threads)
     feeds = [_feed(one.request) for one in asked]
-    direct = [_timed(called.run, feed) for _ in range(20) for feed in feeds]
-    with tempfile.TemporaryDirectory() as folder:
-        with onnxc_server(_repository(Path(folder), [model]), threads) as server:
-            served = [
-                asyncio.run(run_clients(server.address, 1, part, lambda rng: rng.choice(asked)))
-                for part in (1, seconds)
-            ]
-        unchecked = [Asked(one.request, lambda answer: True) for one in asked]
-        with plain_server(model, threads, "empty") as empty:
-            alone = [
-                asyncio.run(run_clients(empty.address, 1, part, lambda rng: rng.choice(unchecked)))
-                for part in (1, seconds)
-            ]
-    call, request, nothing = (
-        1e6 * statistics.median(each) for each in (direct, served[1].latencies, alone[1].latencies)
-    )
-    click.echo(f"a request takes {request:.0f} us, the call {call:.0f} us: the server adds {request - call:.0f} us")
-    click.echo(f"  of these a server that computes nothing takes {nothing:.0f} us, which is gRPC itself")
+    unchecked = [Asked(one.request, lambda answer: True) for one in asked]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        onnxc_server(_repository(Path(folder), [model]), threads) as server,
+        plain_server(model, threads, "empty") as empty,
+    ):
+        took: dict[str, list[float]] = {"call": [], **{f"{name}, {kind}": [] for kind in ONE for name in SERVERS}}
+        for _ in range(rounds):
+            took["call"].append(statistics.median(_timed(called.run, feed) for _ in range(20) for feed in feeds))
+            for kind, one_client in ONE.items():
+                for name, running, requests in zip(SERVERS, (server, empty), (asked, unchecked), strict=True):
+                    one_client(running.address, 0.2, requests)
+                    took[f"{name}, {kind}"].append(one_client(running.address, seconds / rounds, requests))
+    call = 1e6 * statistics.median(took["call"])
+    click.echo(f"the call takes {call:.0f} us")
+    for kind in ONE:
+        ours, nothing = (1e6 * statistics.median(took[f"{name}, {kind}"]) for name in SERVERS)
+        spread = ", ".join(f"{1e6 * each - call:.0f}" for each in sorted(took[f"{SERVERS[0]}, {kind}"]))
+        click.echo(f"{kind}: a request takes {ours:.0f} us, so the server adds {ours - call:.0f} us (rounds: {spread})")
+        click.echo(f"  grpc.server, which computes nothing, takes {nothing:.0f} us")
+
+
+def _blocking(address: str, seconds: float, asked: Sequence[Asked]) -> float:
+    """The median of the requests of one client that waits for each answer, as that of Triton does."""
+    rng, latencies = random.Random(0), []
+    with grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) as channel:
+        method = channel.unary_unary(METHOD, ModelInferRequest.SerializeToString, ModelInferResponse.FromString)
+        last = time.perf_counter() + seconds
+        while time.perf_counter() < last:
+            one = rng.choice(asked)
+            started = time.perf_counter()
+            answer = method(one.request, timeout=60)
+            latencies.append(time.perf_counter() - started)
+            assert one.is_answered(answer)
+    return statistics.median(latencies)
+
+
+def _on_a_loop(address: str, seconds: float, asked: Sequence[Asked]) -> float:
+    """As `_blocking`, with grpc.aio."""
+    outcome = asyncio.run(run_clients(address, 1, seconds, lambda rng: rng.choice(asked)))
+    assert not outcome.lost, outcome.lost
+    assert not outcome.mixed, outcome.mixed
+    return statistics.median(outcome.latencies)
+
+
+ONE = {"a client that waits": _blocking, "a client of grpc.aio": _on_a_loop}
+SERVERS = ("onnxc", "empty")
 
 
 def _timed(call: Callable[[dict[str, np.ndarray]], object], feed: dict[str, np.ndarray]) -> float:

@@ -10,7 +10,7 @@ import grpc
 
 from onnxc.serving.proto.inference_pb2 import ModelInferRequest, ModelInferResponse
 
-__all__ = ["Asked", "Outcome", "percentile", "run_clients"]
+__all__ = ["METHOD", "Asked", "Outcome", "percentile", "run_clients"]
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
