@@ -319,10 +319,12 @@ def _ask_model(session: onnxruntime.InferenceSession, sizes: dict[str, int], see
         is_float = info.type == "tensor(float)"
         feed[info.name] = rng.standard_normal(shape, np.float32) if is_float else rng.integers(0, 2, shape)
     expected = session.run(None, feed)[0]
+    most = 1e-3 * (1 + np.abs(expected))
 
     def is_answered(answer: ModelInferResponse) -> bool:
         actual = np.frombuffer(answer.raw_output_contents[0], np.float32).reshape(expected.shape)
-        return bool(np.allclose(actual, expected, rtol=1e-3, atol=1e-3))
+        # As np.allclose says it, which takes the client 20 us.
+        return bool((np.abs(actual - expected) <= most).all())
 
     return Asked(_request("model", feed), is_answered)
 
