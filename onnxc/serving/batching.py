@@ -9,9 +9,10 @@ no answer. Two things hold whenever it is free:
 
 * A request is in the queue, or was taken out by one: a worker that takes it for a call, the alarm when its deadline
   has passed, `withdraw`. The first two give its outcome, the third gives none. So each has one outcome or none.
-* While requests wait, a worker is there or to come. One leaves, under the lock, only when it finds the queue empty; who
-  puts a request where there are fewer than may be sends for another, or will look itself at the end of its round, in
-  which nothing can make it forget that: the loop of asyncio calls what it has been given, as does the one of gRPC.
+* While requests wait, a worker is there or to come. One leaves, under the lock, only when it finds the queue empty, and
+  sends for another in its place else; who puts a request where there are fewer than may be sends for one, too, or will
+  look itself at the end of its round, in which nothing can make it forget that: the loop of asyncio calls what it has
+  been given, as does the one of gRPC.
 """
 
 import asyncio
@@ -106,8 +107,9 @@ class Batcher:
 
     def __init__(self, call: Call, rules: BatchingRules, statistics: Statistics) -> None:
         self._call, self._rules, self._statistics = call, rules, statistics
-        # Threads are made when they are needed, and end when the model has gone.
-        self._threads = ThreadPoolExecutor(rules.instances, "onnxc call")
+        # Threads are made when they are needed, and end when the model has gone: for each call at a time one that makes
+        # it, and one that answers those of the call before.
+        self._threads = ThreadPoolExecutor(2 * rules.instances, "onnxc call")
         self._lock = threading.Lock()
         self._comes = threading.Condition(self._lock)
         self._queue: deque[Request] = deque()
@@ -211,14 +213,13 @@ class Batcher:
                 return
             self._workers += 1
             batch = self._take()
-        if self._serve(batch):
-            self._threads.submit(self._work)
+        self._serve(batch)
 
     def _work(self) -> None:
-        """Makes calls until nothing waits."""
-        while batch := self._next():
-            if not self._serve(batch):
-                return
+        """Makes a call for what waits."""
+        batch = self._next()
+        if batch:
+            self._serve(batch)
 
     def _next(self) -> Sequence[Request]:
         """The requests of the next call, when it is due; none where nothing waits, and the worker has left."""
@@ -254,20 +255,21 @@ class Batcher:
         self._queue = kept
         return batch
 
-    def _serve(self, batch: Sequence[Request]) -> bool:
-        """Makes the call of a batch, and answers its requests; whether the worker is to go on.
+    def _serve(self, batch: Sequence[Request]) -> None:
+        """Makes the call of a batch, and answers its requests.
 
-        Where nothing waits when the call has ended it has left before it answers: who asks again, once answered, is
-        alone.
+        The next call begins before that: while those of one are answered and ask again, those of another are computed.
+        Where nothing waits when the call has ended, the worker has left before it answers: who asks again is alone.
         """
         taken_ns = time.monotonic_ns()
         executions = self._executions(batch)
         with self._lock:
-            goes_on = bool(self._queue)
-            self._workers -= not goes_on
+            is_more = bool(self._queue)
+            self._workers -= not is_more
+        if is_more:
+            self._threads.submit(self._work)
         for execution in executions:
             self._answer(execution, taken_ns)
-        return goes_on
 
     def _answer(self, execution: _Execution, taken_ns: int) -> None:
         now = time.monotonic_ns()

@@ -44,7 +44,8 @@ class Scene:
     def _call(self, feed: Feed) -> Feed:
         self._calls += 1
         assert self._calls <= self._most_calls
-        self.turns.pause()
+        if self._most_calls == 1:
+            self.turns.pause()
         self._calls -= 1
         return {"y": 2 * feed["x"]}
 
