@@ -1,7 +1,7 @@
 """The server of gRPC under a client of grpcio: calls, streams, their ends, and what ends neither."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -38,8 +38,10 @@ def echoing_all(rpc: Rpc) -> Conversation:
 
 
 @contextmanager
-def serving(handlers: dict[str, Handler], most: int = 9) -> Iterator[tuple[RpcServer, grpc.Channel]]:
-    server = RpcServer({f"/s/{name}": handler for name, handler in handlers.items()}, (), most)
+def serving(
+    handlers: dict[str, Handler], most: int = 9, options: Sequence[tuple[str, int]] = ()
+) -> Iterator[tuple[RpcServer, grpc.Channel]]:
+    server = RpcServer({f"/s/{name}": handler for name, handler in handlers.items()}, options, most)
     port = server.add_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -92,6 +94,16 @@ def test_a_method_that_there_is_not_is_told() -> None:
     with serving({"M": echoing}) as (_, channel):
         assert code_of(lambda: unary(channel, "N")(b"")) == grpc.StatusCode.UNIMPLEMENTED
         assert unary(channel, "M")(b"a") == b"a"
+
+
+def test_a_message_that_is_too_large_is_told() -> None:
+    options = (("grpc.max_receive_message_length", 9),)
+    with serving({"M": echoing, "S": echoing_all}, options=options) as (_, channel):
+        assert code_of(lambda: unary(channel, "M")(bytes(10))) == grpc.StatusCode.RESOURCE_EXHAUSTED
+        stream = channel.stream_stream("/s/S", None, None)
+        answers = stream(iter([bytes(10)]), timeout=SECONDS)
+        assert code_of(lambda: list(answers)) == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert unary(channel, "M")(bytes(9)) == bytes(9)
 
 
 def test_messages_of_a_stream_are_answered_in_order() -> None:
