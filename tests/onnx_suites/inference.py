@@ -8,6 +8,7 @@ from onnx import (
     FunctionProto,
     ModelProto,
     NodeProto,
+    OperatorSetIdProto,
     SparseTensorProto,
     TensorProto,
     TensorShapeProto,
@@ -99,18 +100,19 @@ def infer_node_outputs(
     input_types: Mapping[str, TypeProto],
     input_data: Mapping[str, TensorProto] | None = None,
     input_sparse_data: Mapping[str, SparseTensorProto] | None = None,
-    opset_imports: Sequence[object] | None = None,
+    opset_imports: Sequence[OperatorSetIdProto] | None = None,
     ir_version: int = onnx.IR_VERSION,
 ) -> dict[str, TypeProto]:
     """The types of the outputs of one node, as those of a model of that node."""
-    del opset_imports, ir_version
+    del ir_version
     data, sparse = input_data or {}, input_sparse_data or {}
     given = [helper.make_value_info(name, type) for name, type in input_types.items()]
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     graph = helper.make_graph([node], "node", given, outputs)
     graph.initializer.extend(_named(tensor, name) for name, tensor in data.items())
     assert not sparse, node
-    opsets = [helper.make_opsetid(schema.domain, schema.since_version)]
+    imports = {each.domain: each.version for each in opset_imports or ()} | {schema.domain: schema.since_version}
+    opsets = [helper.make_opsetid(*each) for each in imports.items()]
     with errors_as(onnx.checker.ValidationError):
         typed = onnxc.infer(helper.make_model(graph, opset_imports=opsets))
     found = ModelProto.FromString(typed.SerializeToString()).graph.output

@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto, defs, helper
 
 from tests.onnx_suites.__main__ import RESULTS, run_suite
+from tests.onnx_suites.inference import infer_node_outputs
 from tests.onnx_suites.reports import page, verdicts
 from tests.onnx_suites.suites import SUITES
 
@@ -52,3 +54,17 @@ def test_verdicts_are_agreements_or_have_a_reason() -> None:
     }
     assert "| compose | 6 | 1 | 1 | 1 | 2 | 1 |" in page(found, "1.0")
     assert "**not explained**: `new`" in page(found, "1.0")
+
+
+def test_one_node_is_inferred_with_the_imports_that_are_given() -> None:
+    result = helper.make_tensor_value_info("result", TensorProto.FLOAT, [2])
+    inner = helper.make_node("UnknownOp", [], ["result"], domain="local.unknown")
+    branches = {name: helper.make_graph([inner], name, [], [result]) for name in ("then_branch", "else_branch")}
+    node = helper.make_node("If", ["cond"], ["y"], **branches)
+    found = infer_node_outputs(
+        defs.get_schema("If", 25),
+        node,
+        {"cond": helper.make_tensor_type_proto(TensorProto.BOOL, [])},
+        opset_imports=[helper.make_opsetid("", 25), helper.make_opsetid("local.unknown", 1)],
+    )
+    assert found == {"y": result.type}
