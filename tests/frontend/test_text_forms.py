@@ -107,6 +107,39 @@ def test_every_bit_of_raw_floats_survives(payload: int) -> None:
     assert onnxc.from_text(onnxc.to_text(model)).SerializeToString() == model.SerializeToString()
 
 
+NAN = bytes.fromhex("150100c0ff")
+"""A negative NaN with a payload in the wire format, as the field f of an attribute."""
+
+
+def with_nan_in_fields() -> OurModelProto:
+    """A model with such a NaN in an attribute, in a typed field, and in a message that no syntax knows."""
+    model = OurModelProto(ir_version=10)
+    model.graph.node.add(op_type="Elu").attribute.add(name="alpha", type=1).MergeFromString(NAN)
+    model.graph.initializer.add(name="w", data_type=1, dims=[1]).MergeFromString(bytes.fromhex("22040100c0ff"))
+    model.training_info.add().algorithm.node.add().attribute.add(name="a", type=1).MergeFromString(NAN)
+    return model
+
+
+@pytest.mark.parametrize("form", ["onnxtxt", "textproto"])
+def test_every_bit_of_a_nan_in_a_field_survives(form: str) -> None:
+    model = with_nan_in_fields()
+    back = onnxc.from_text(onnxc.to_text(model, form), form)
+    assert back.SerializeToString(deterministic=True) == model.SerializeToString(deterministic=True)
+
+
+def test_bits_of_a_nan_that_json_cannot_say_are_told_with_their_place() -> None:
+    with pytest.raises(ModelError, match=r"NaN .* graph.node\[0\].attribute\[0\].f = nan\(0xfff800002"):
+        onnxc.to_text(with_nan_in_fields(), "json")
+
+
+@pytest.mark.parametrize("bits", ["0x7ff0000000000000", "0xfff80000", "fff8000020000000", ""])
+def test_bits_that_are_no_nan_are_an_error_with_their_line(bits: str) -> None:
+    text = '<ir_version: 10> g () => () {}\n#| graph.node[0] = {op_type: "Elu" attribute { name: "a" }}\n'
+    text += f"#| graph.node[0].attribute[0].f = nan({bits})"
+    with pytest.raises(ModelError, match=r"text-syntax.*line 3"):
+        onnxc.from_text(text)
+
+
 def test_a_doc_string_that_looks_like_a_comment_of_ours_is_text() -> None:
     model = OurModelProto(doc_string='\n#| graph.name = "other"\n')
     model.graph.name = "g"

@@ -1,15 +1,18 @@
-"""What a model has and ONNX's text syntax cannot say: a comment for each field, which makes the text exact.
+"""What a model has and a text form cannot say: a comment for each field, which makes the text exact.
 
     #| graph.node[2].metadata_props[0] = {key: "scope" value: "encoder"}
     #| graph.initializer[0].raw_data = elements
     #| graph.doc_string = "as exported"
+    #| graph.node[0].attribute[0].f = nan(0xfff8000000000000)
 
-They stand behind the last graph or function, and other readers skip them. A value is an integer, a float, a quoted
-text with the escapes of protobuf, a list of those, a message in protobuf's text format, `none` for a field that is
-absent, or `elements`: those that the tensor has in its typed field, packed. An element behind the last is added.
+They stand behind the last graph or function, and other readers skip them. A value is an integer, a float, a NaN with
+its bits in f64, a quoted text with the escapes of protobuf, a list of those, a message in protobuf's text format,
+`none` for a field that is absent, or `elements`: those that the tensor has in its typed field, packed. An element
+behind the last is added.
 """
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 
 from google.protobuf import text_encoding, text_format
@@ -20,8 +23,8 @@ from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto, TensorProto
 from onnxc.compiler.frontend.text_forms.cursor import fail_at
 from onnxc.compiler.frontend.text_forms.fields import fields_of
 from onnxc.compiler.frontend.text_forms.packed_elements import packed
+from onnxc.compiler.frontend.text_forms.protobuf_text import nesting_beyond
 from onnxc.compiler.frontend.text_forms.syntax import RULE
-from onnxc.compiler.frontend.text_forms.textproto_form import nesting_beyond
 
 __all__ = ["apply_fields", "missing_fields"]
 
@@ -30,6 +33,7 @@ _LINE = re.compile(r"^[ \t]*#\| *(?P<path>[a-z_0-9.\[\]]+) = (?P<value>.*)$", re
 _STEP = re.compile(r"([a-z_0-9]+)(?:\[([0-9]{1,9})\])?(\.|\Z)")
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^",\[\] ]+')
 _QUOTE = '"'
+_NAN = re.compile(r"nan\(0x([0-9a-f]{16})\)")
 
 _TEXTS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 _FLOATS = (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE)
@@ -83,7 +87,7 @@ def _one(whole: Message, said: Message, field: FieldDescriptor, name: str) -> It
     if said.HasField(field.name):
         yield from _differences(getattr(whole, field.name), getattr(said, field.name), f"{name}.")
     else:
-        yield f"{_MARK}{name} = {_message(getattr(whole, field.name))}"
+        yield from _added_message(getattr(whole, field.name), name)
 
 
 def _several(ours: Sequence[Message], theirs: Sequence[Message], name: str) -> Iterator[str]:
@@ -95,11 +99,15 @@ def _several(ours: Sequence[Message], theirs: Sequence[Message], name: str) -> I
         if index < len(theirs):
             yield from _differences(each, theirs[index], f"{name}[{index}].")
         else:
-            yield f"{_MARK}{name}[{index}] = {_message(each)}"
+            yield from _added_message(each, f"{name}[{index}]")
 
 
-def _message(message: Message) -> str:
-    return f"{{{text_format.MessageToString(message, as_one_line=True)}}}"
+def _added_message(message: Message, name: str) -> Iterator[str]:
+    """A message that was not said, and the NaN in it, whose bits protobuf's text format does not tell."""
+    text = text_format.MessageToString(message, as_one_line=True)
+    yield f"{_MARK}{name} = {{{text}}}"
+    if "nan" in text:
+        yield from _differences(message, text_format.Parse(text, type(message)()), f"{name}.")
 
 
 def _shown(message: Message, field: FieldDescriptor) -> str:
@@ -113,7 +121,9 @@ def _shown(message: Message, field: FieldDescriptor) -> str:
 def _scalar(value: Scalar) -> str:
     if isinstance(value, str):
         value = value.encode()
-    return f'"{text_encoding.CEscape(value, False)}"' if isinstance(value, bytes) else repr(value)
+    if isinstance(value, bytes):
+        return f'"{text_encoding.CEscape(value, False)}"'
+    return f"nan(0x{struct.pack('>d', value).hex()})" if value != value else repr(value)
 
 
 # Reading
@@ -183,9 +193,21 @@ def _read_list(value: str, field: FieldDescriptor) -> list[Scalar]:
 
 
 def _read(value: str, field: FieldDescriptor) -> Scalar:
+    if field.type in _FLOATS:
+        return _read_float(value)
     if field.type not in _TEXTS:
-        return float(value) if field.type in _FLOATS else int(value)
+        return int(value)
     if not (value.startswith(_QUOTE) and value.endswith(_QUOTE)) or len(value) == 1:
         raise ValueError(value)
     data = text_encoding.CUnescape(value[1:-1])
     return data if field.type == FieldDescriptor.TYPE_BYTES else data.decode()
+
+
+def _read_float(text: str) -> float:
+    bits = _NAN.fullmatch(text)
+    if bits is None:
+        return float(text)
+    (value,) = struct.unpack(">d", bytes.fromhex(bits[1]))
+    if value == value:
+        raise ValueError(text)
+    return float(value)

@@ -76,14 +76,26 @@ def parse_text(data: bytes | memoryview, form: TextForm) -> ModelProto:
 def print_text(model: ModelProto, form: TextForm) -> str:
     """The model as a text that is read back as exactly this model; ModelError where there is none."""
     text = form.print(model)
-    if not _is_read_back(text, form, model):
-        message = f"{form.name} cannot say all of the model: it has text that is not UTF-8, or what no standard knows"
+    said = _read_back(text, form)
+    if said is None or said.SerializeToString(deterministic=True) != model.SerializeToString(deterministic=True):
+        unsaid = _first_missing(model, said) if said is not None else ""
+        where = f"; the first is {unsaid.removeprefix('#| ')[:120]}" if unsaid else ""
+        message = (
+            f"{form.name} cannot say all of the model: it has text that is not UTF-8, a NaN whose bits the form cannot "
+            f"tell, or what no standard knows{where}"
+        )
         raise model_error([error("unwritable-text", message, rule="a text is read back as the same model")])
     return text
 
 
-def _is_read_back(text: str, form: TextForm, model: ModelProto) -> bool:
+def _read_back(text: str, form: TextForm) -> ModelProto | None:
     try:
-        return form.parse(text).SerializeToString(deterministic=True) == model.SerializeToString(deterministic=True)
+        return form.parse(text)
     except ModelError:
-        return False
+        return None
+
+
+def _first_missing(model: ModelProto, said: ModelProto) -> str:
+    """The first field of the model that was not said, as a comment tells it."""
+    missing = import_module("onnxc.compiler.frontend.text_forms.beyond_syntax").missing_fields(model, said)
+    return next(missing, "")
