@@ -140,6 +140,18 @@ def test_bits_that_are_no_nan_are_an_error_with_their_line(bits: str) -> None:
         onnxc.from_text(text)
 
 
+@pytest.mark.parametrize("form", TEXT_FORMS)
+@pytest.mark.parametrize("keys", [[], ["location"], ["location", "offset"]])
+def test_a_constant_of_rank_0_that_lies_in_a_file_survives(form: str, keys: list[str]) -> None:
+    tensor = TensorProto(data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    for key in keys:
+        tensor.external_data.add(key=key, value="1")
+    node = helper.make_node("Constant", [], ["y"], value=tensor)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
+    model = helper.make_model(helper.make_graph([node], "g", [], [y]))
+    assert same(onnxc.from_text(onnxc.to_text(model, form), form), model)
+
+
 def test_a_doc_string_that_looks_like_a_comment_of_ours_is_text() -> None:
     model = OurModelProto(doc_string='\n#| graph.name = "other"\n')
     model.graph.name = "g"

@@ -143,7 +143,9 @@ def _tensor(tensor: TensorProto, separator: str) -> str:
     """A tensor: its type, its name where it has one, and behind the separator its elements."""
     sizes = _listed("[", map(str, tensor.dims), "]") if tensor.dims else ""
     name = f" {_name(tensor.name)}" if tensor.name or separator.strip() else ""
-    data = _entries(tensor.external_data) if tensor.data_location == TensorProto.EXTERNAL else _elements(tensor)
+    # Without a sign between them, entries behind a type without sizes would be read as sizes.
+    is_elsewhere = tensor.data_location == TensorProto.EXTERNAL and bool(sizes or separator.strip())
+    data = _entries(tensor.external_data) if is_elsewhere else _elements(tensor)
     return f"{_element(tensor.data_type)}{sizes}{name}{separator}{data}"
 
 
