@@ -173,6 +173,14 @@ def test_range(values: tuple[float, float, float]) -> None:
     assert_agrees("Range", inputs)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_a_range_without_a_delta_counts_by_one(is_constant: bool, dtype: type) -> None:
+    inputs = {"start": np.array(-1, dtype), "limit": np.array(3, dtype)}
+    (expected,) = assert_agrees("Range", inputs, constants=list(inputs) if is_constant else [])
+    assert expected.tolist() == [-1, 0, 1, 2]
+
+
 def test_unique() -> None:
     inputs = {"x": np.float32([2, 1, 1, 3, 4, 3])}
     assert_agrees("Unique", inputs, outputs=["y", "idx", "counts"], shapes={"x": ["n"]})

@@ -140,6 +140,23 @@ def test_embeddings_of_anything_but_rows_are_refused() -> None:
         run_ours(make_model("EmbedLayerNormalization", inputs), inputs)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_table_of_segments_alone_gives_its_first_row(dtype: type) -> None:
+    inputs = {
+        "ids": integers(0, 10, 2, 4, dtype=np.int32),
+        "segments": None,
+        "word": normal(10, 8, dtype=dtype),
+        "position": normal(6, 8, seed=1, dtype=dtype),
+        "segment": normal(2, 8, seed=2, dtype=dtype),
+        "gamma": normal(8, seed=3, dtype=dtype),
+        "beta": normal(8, seed=4, dtype=dtype),
+    }
+    outputs = ["y", "index", "sum"]
+    expected = assert_agrees("EmbedLayerNormalization", inputs, shapes={"ids": ["b", "s"]}, outputs=outputs)
+    rows = inputs["word"][inputs["ids"]] + inputs["position"][:4] + inputs["segment"][0]
+    assert np.allclose(expected[2].astype(np.float32), rows.astype(np.float32), atol=1e-2)
+
+
 @pytest.mark.parametrize("has_segments", [False, True])
 @pytest.mark.parametrize("has_mask", [False, True])
 def test_quantised_embed_layer_normalization(has_mask: bool, has_segments: bool) -> None:

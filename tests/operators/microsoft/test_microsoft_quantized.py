@@ -199,6 +199,26 @@ def test_qgemm(transposed: int, has_output_scale: bool, per_column: bool, b_is_s
     assert_agrees("QGemm", inputs, shapes=shapes, transB=transposed, alpha=0.5 if has_output_scale else 1.0)
 
 
+@pytest.mark.parametrize("left_out", ["y_scale", "y_zero"])
+def test_the_zero_point_decides_what_a_qgemm_gives(left_out: str) -> None:
+    inputs = {
+        "a": quantised(3, 8),
+        "a_scale": f32(0.125),
+        "a_zero": zero(-28, np.uint8),
+        "b": weights(8, 5, dtype=np.int8),
+        "b_scale": f32(0.5),
+        "b_zero": zero(0, np.int8),
+        "c": None,
+        "y_scale": f32(32),
+        "y_zero": zero(-8, np.uint8),
+    }
+    inputs[left_out] = None
+    if left_out == "y_zero":
+        del inputs["y_zero"]
+    (expected,) = assert_agrees("QGemm", inputs, shapes={"a": ["n", 8]})
+    assert expected.dtype == (np.uint8 if left_out == "y_scale" else np.float32)
+
+
 @pytest.mark.parametrize("per_column", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("b_type", TYPES)

@@ -102,7 +102,8 @@ def _vector(name: str, x: Value, node: Node, ir: Builder) -> Value:
 def embed_layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     """input_ids, segment_ids, mask, position_ids: i32[B, S], embeddings: T[?, C]  ->  T[B, S, C], mask_index, the sum
 
-    The embeddings of words, positions (0, 1, ... where they are not given) and segments are added up and normalised.
+    The embeddings of words, positions (0, 1, ... where they are not given) and segments (0 where a table is given
+    alone) are added up and normalised.
     mask_index: i32[B] counts the ones of the mask; it is 0 without one.
     """
     ids, words = node.inputs("input_ids", "word_embedding")
@@ -110,8 +111,9 @@ def embed_layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ..
         node.fail("embedding-rank", f"input_ids is {ids.type}, not [B, S]", rule=f"ONNX Runtime {node.operator}")
     total = ir.add(widened(_looked_up(words, ids, node, ir), ir), widened(_positions(ids.shape, node, ir), ir))
     segments, table = node.optional("segment_ids"), node.optional("segment_embedding")
-    if segments is not None and table is not None:
-        total = ir.add(total, widened(_looked_up(table, segments, node, ir), ir))
+    if table is not None:
+        rows = ir.full((1, 1), 0, I32) if segments is None else segments
+        total = ir.add(total, widened(_looked_up(table, rows, node, ir), ir))
     total = ir.cast(total, words.dtype)
     gamma, beta = (_vector(name, total, node, ir) for name in ("gamma", "beta"))
     y = ir.layer_norm(total, gamma, beta, 2, node.float("epsilon"))

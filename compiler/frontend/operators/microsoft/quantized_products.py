@@ -18,9 +18,9 @@ SCALE_CODE, BIAS_CODE = "matmul-scale", "gemm-bias"
 
 @operator("QGemm", since=(1,), domain=MICROSOFT)
 def qgemm(node: Node, ir: Builder) -> Value:
-    """A: TA[M, K], B: TB[K, N], either transposed, C: i32 to [M, N]  ->  Y: TY[M, N], or f32 where y_scale is left out
+    """A: TA[M, K], B: TB[K, N], either transposed, C: i32 to [M, N]  ->  Y: T[M, N], that of y_zero_point, else f32
 
-    alpha * a_scale * b_scale * ((A - a_zero_point) (B - b_zero_point) + C); that of B may be one per column.
+    alpha * a_scale * b_scale * ((A - a_zero_point) (B - b_zero_point) + C) / y_scale; that of B may be one per column.
     """
     a, b = node.inputs("A", "B")
     if (a.rank, b.rank) != (2, 2):
@@ -37,10 +37,9 @@ def qgemm(node: Node, ir: Builder) -> Value:
     if y_scale is not None:
         factor = ir.div(factor, only_element(y_scale, "y_scale", node, ir))
     scaled = ir.mul(ir.cast(total, F32), onto(factor, total.shape, "b_scale", node, ir, SCALE_CODE))
-    if y_scale is None:
+    if y_zero is None:
         return scaled
-    zero = None if y_zero is None else only_element(y_zero, "y_zero_point", node, ir)
-    return quantize(scaled, zero, a.dtype if y_zero is None else y_zero.dtype, ir)
+    return quantize(scaled, only_element(y_zero, "y_zero_point", node, ir), y_zero.dtype, ir)
 
 
 @operator("MatMulIntegerToFloat", since=(1,), domain=MICROSOFT)

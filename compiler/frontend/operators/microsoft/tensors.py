@@ -20,7 +20,6 @@ ALIKE: dict[str, tuple[str, int, Lowering]] = {
     "GatherND": ("GatherND", 11, gather_nd),
     "GridSample": ("GridSample", 16, grid_sample),
     "Pad": ("Pad", 11, pad_by_inputs),
-    "Range": ("Range", 11, range_),
     "Trilu": ("Trilu", 14, trilu),
 }
 
@@ -31,6 +30,14 @@ def _as_in_the_standard(name: str, version: int, lowering: Lowering) -> Lowering
 
 for _name, _row in ALIKE.items():
     operator(_name, since=(1,), domain=MICROSOFT)(_as_in_the_standard(*_row))
+
+
+@operator("Range", since=(1,), domain=MICROSOFT)
+def microsoft_range(node: Node, ir: Builder) -> Value:
+    """start, limit, delta: T[], of which delta is 1 where it is left out  ->  T[N]"""
+    start, limit, delta = node.input("start"), node.input("limit"), node.optional("delta")
+    operands = start, limit, ir.full((), 1, start.dtype) if delta is None else delta
+    return first_result(range_, standard_node(node, "Range", 11, operands), ir)
 
 
 @operator("Unique", since=(1,), domain=MICROSOFT)
