@@ -89,10 +89,7 @@ def read_model(
     if not outline.HasField("graph") and not outline.HasField("ir_version"):
         raise _not_a_model(data, source, "it has neither a graph nor an IR version")
     if opset is not None and _lacks_opset(outline, opset):
-        # Messages one behind the other are one message, whose lists are joined.
-        data = memoryview(
-            bytes(data) + ModelProto(opset_import=[OperatorSetIdProto(version=opset)]).SerializeToString()
-        )
+        data = _with_opset(data, outline, opset)
         outline, lifted = _outline(data, source)
         status = None
     return LoadedModel(data, outline, lifted, folder, digest(data, status), allow_links)
@@ -107,6 +104,20 @@ def _lacks_opset(model: ModelProto, opset: int) -> bool:
         message = f"opset is {opset}, and the model is of opset {imported[0]}"
         raise InputError(f"{message}; opset is for models that do not say", code="opset-contradiction")
     return not imported
+
+
+def _with_opset(data: memoryview, outline: ModelProto, opset: int) -> memoryview:
+    """The bytes of a model that imports this version of ai.onnx, and of whose functions do that import nothing."""
+    said = OperatorSetIdProto(version=opset)
+    if all(function.opset_import for function in outline.functions):
+        # Messages one behind the other are one message, whose lists are joined.
+        return memoryview(bytes(data) + ModelProto(opset_import=[said]).SerializeToString())
+    model = _parse(data)
+    model.opset_import.append(said)
+    for function in model.functions:
+        if not function.opset_import:
+            function.opset_import.append(said)
+    return _serialized(model)
 
 
 def wrap_model(model: ModelProto, folder: Path | None, *, allow_links: bool = False) -> LoadedModel:

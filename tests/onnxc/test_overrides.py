@@ -562,6 +562,23 @@ def test_an_opset_does_not_replace_the_one_that_is_imported() -> None:
     assert refused.value.code == "opset-contradiction"
 
 
+def test_an_opset_is_that_of_functions_that_import_nothing() -> None:
+    model = model_from_text("""<ir_version: 10, opset_import: ["": 13, "l": 1, "m": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) { a = l.F (x) y = m.G (a) }
+        <domain: "l", opset_import: ["": 13]> F (a) => (b) { b = Softmax (a) }
+        <domain: "m", opset_import: ["": 12]> G (a) => (b) { b = Softmax <axis = 0> (a) }""")
+    del model.opset_import[0], model.functions[0].opset_import[:]
+    with pytest.raises(onnxc.ModelError, match="missing-opset-import"):
+        onnxc.compile(model, "interpreter")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    y = onnxc.compile(model, "interpreter", opset=13)(x)
+    # Opset 13 takes the softmax of rows, and opset 12 from axis 0 on that of all.
+    rows = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    assert y.dtype == np.float32
+    assert np.allclose(y, np.exp(rows) / np.exp(rows).sum(), atol=1e-6)
+    assert onnxc.infer(model, opset=13).functions[0].opset_import[0].version == 13
+
+
 # The command line
 
 
