@@ -1,14 +1,53 @@
 """Values of a call as a file of NumPy's, each array by its name."""
 
+import lzma
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from onnxc.runtime.files.plain_files import open_plain_file
 from onnxc.runtime.sparse_tensor import SparseTensor
 
-__all__ = ["named_arrays", "write_npz"]
+__all__ = ["named_arrays", "read_npz", "read_one_array", "write_npz"]
+
+_BROKEN = (
+    *(OSError, ValueError, KeyError, EOFError, MemoryError),
+    # Of archives: one that is no archive, is damaged, in a way of packing that Python has not, or encrypted.
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError),
+)
+"""What NumPy raises for a file that it cannot read."""
+
+
+def read_npz(path: Path, *, what: str) -> Mapping[str, np.ndarray]:
+    """The arrays of an .npz; ValueError says why there are none, with `what` for the file."""
+    try:
+        with open_plain_file(path, what=what) as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise ValueError("it is an .npy, whose array has no name")
+            return {name: _array(name, member) for name, member in loaded.items()}
+    except _BROKEN as problem:
+        raise ValueError(str(problem)) from problem
+
+
+def read_one_array(path: Path, name: str, *, what: str) -> np.ndarray:
+    """The array of an .npy, or that of an .npz which has the name; errors as above."""
+    try:
+        with open_plain_file(path, what=what) as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else _array(name, loaded[name])
+    except _BROKEN as problem:
+        raise ValueError(str(problem)) from problem
+
+
+def _array(name: str, member: object) -> np.ndarray:
+    """A member of an .npz, which NumPy gives as bytes where it is no array."""
+    if not isinstance(member, np.ndarray):
+        raise ValueError(f"{name} is no array")
+    return member
 
 
 def write_npz(path: Path, values: Mapping[str, object]) -> None:

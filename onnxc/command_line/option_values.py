@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from onnxc.runtime.files.plain_files import open_plain_file
+from onnxc.command_line.array_files import read_one_array
 
 if TYPE_CHECKING:
     from onnxc.compiler.frontend.custom.operators import CustomOperator
@@ -159,8 +159,6 @@ def parse_input(name: str, value: str) -> tuple[str, object]:
 
 def read_array(name: str, path: Path) -> np.ndarray:
     try:
-        with open_plain_file(path, what="the file of an input") as file:
-            loaded = np.load(file, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else loaded[name]
-    except (OSError, ValueError, KeyError, EOFError) as problem:
+        return read_one_array(path, name, what="the file of an input")
+    except ValueError as problem:
         raise click.BadParameter(f"cannot read {name!r} from {path}: {problem}") from problem

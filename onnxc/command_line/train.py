@@ -7,13 +7,13 @@ import click
 import numpy as np
 
 import onnxc
+from onnxc.command_line.array_files import read_npz
 from onnxc.command_line.shared import MODEL, THREADS, progress, reporting_errors
 from onnxc.compiler.frontend.proto.onnxc_pb2 import ModelProto
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.frontend.training.making.losses import LOSSES
 from onnxc.compiler.frontend.training.making.optimizers import OPTIMIZERS
 from onnxc.compiler.trainer import Trainer
-from onnxc.runtime.files.plain_files import open_plain_file
 
 __all__ = ["train_command"]
 
@@ -54,14 +54,15 @@ def train_command(
     Arrays of the data have one sample for each place of their first axis, but for those of rank 0, which all steps get.
     Samples that are left over when a batch is full wait for the next epoch.
     """
-    arrays = _read(data)
+    arrays, path = _read(data), output or model.with_suffix(".trained.onnx")
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent} for the trained model")
     with progress(f"compiling {model.name}"):
         trainer = onnxc.compile_training(_training_model(model, loss, optimizer, learning_rate), threads=threads)
     if not keep_weights:
         trainer.initialize(seed)
     for epoch, means in enumerate(_epochs(trainer, arrays, epochs, batch, seed), 1):
         click.echo(f"epoch {epoch}: {', '.join(f'{name} {value:.6g}' for name, value in means.items())}")
-    path = output or model.with_suffix(".trained.onnx")
     trainer.save_model(path)
     click.echo(f"{path}: {len(trainer.variables)} variables trained")
 
@@ -69,9 +70,8 @@ def train_command(
 def _read(path: Path) -> Arrays:
     """The arrays of the file; those with samples have as many."""
     try:
-        with open_plain_file(path, what="the data") as file, np.load(file, allow_pickle=False) as members:
-            arrays = dict(members)
-    except (OSError, ValueError, EOFError, TypeError, AttributeError) as problem:
+        arrays = read_npz(path, what="the data")
+    except ValueError as problem:
         raise click.BadParameter(f"cannot read arrays from {path}: {problem}") from problem
     counts = {len(array) for array in arrays.values() if array.ndim}
     if len(counts) != 1 or 0 in counts:

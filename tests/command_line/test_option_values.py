@@ -14,6 +14,7 @@ from onnxc.command_line.option_values import (
     parse_limits,
     parse_shapes,
 )
+from tests.command_line.broken_archives import broken_archives
 
 CONTEXT = click.Context(click.Command("test"))
 OPTION = click.Option(["--test"])
@@ -98,6 +99,13 @@ def test_input_from_files(tmp_path: Path) -> None:
         assert isinstance(loaded, np.ndarray)
         assert loaded.dtype == np.float16
         np.testing.assert_array_equal(loaded, x)
+
+
+def test_an_input_from_a_damaged_file_is_wrong_usage(tmp_path: Path) -> None:
+    for path, reason in broken_archives(tmp_path, {"x": np.arange(6, dtype=np.float32)}).items():
+        with pytest.raises(click.BadParameter) as refused:
+            parse_inputs(CONTEXT, OPTION, (f"x=@{path}",))
+        assert refused.value.message.startswith(f"cannot read 'x' from {path}: {reason}")
 
 
 @pytest.mark.parametrize(

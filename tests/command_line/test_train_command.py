@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 import onnxc
 from onnxc.command_line.main import main
+from tests.command_line.broken_archives import broken_archives
 
 LINE = """<ir_version: 10, opset_import: ["" : 21]>
     line (float[N, 2] x) => (float[N, 1] y) <float[2, 1] w = {5, 5}> { y = MatMul (x, w) }"""
@@ -68,3 +69,20 @@ def test_a_model_that_says_how_it_is_trained_takes_no_loss(model: Path) -> None:
     model.with_name("data.npz").write_bytes(b"no arrays")
     result = CliRunner().invoke(main, ["train", str(model), "--data", str(model)])
     assert (result.exit_code, "cannot read arrays" in result.stderr) == (2, True)
+
+
+def test_data_that_cannot_be_read_is_told(model: Path, tmp_path: Path) -> None:
+    options = ["train", str(model), "--loss", "mean_squared_error", "--data"]
+    for path, reason in broken_archives(tmp_path, {"x": X, "targets": DATA["targets"]}).items():
+        result = CliRunner().invoke(main, [*options, str(path)])
+        assert (result.exit_code, f"cannot read arrays from {path}: {reason}" in result.output) == (2, True), result
+    np.save(tmp_path / "one.npy", X)
+    result = CliRunner().invoke(main, [*options, str(tmp_path / "one.npy")])
+    assert (result.exit_code, "it is an .npy, whose array has no name" in result.output) == (2, True)
+
+
+def test_a_folder_that_is_not_there_is_told_before_training(model: Path) -> None:
+    result = train(model, DATA, "--loss", "mean_squared_error", "-o", model.parent / "none" / "trained.onnx")
+    assert result.exit_code == 2
+    assert "there is no folder" in result.output
+    assert "epoch" not in result.output
