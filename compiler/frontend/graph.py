@@ -95,7 +95,8 @@ class GraphNode:
 class Graph:
     """Nodes in an order of execution; `inputs` includes those that an initializer backs.
 
-    `path` tells where the graph is within the model, as in main/If_3.then_branch.
+    path: where the graph is within the model, as in main/If_3.then_branch.
+    function_infos: what functions declare of the values in their bodies, for the calls that are expanded here.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     value_infos: Mapping[str, ValueInfo]
     path: str = "main"
+    function_infos: Mapping[str, ValueInfo] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}({', '.join(map(str, self.inputs))}) {{"]

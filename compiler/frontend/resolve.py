@@ -86,6 +86,8 @@ class Resolver:
         self.store = store
         self.operators = operators
         self.errors: list[Diagnostic] = []
+        # What functions declare, by the names of the values in expanded calls.
+        self.said: dict[str, ValueInfo] = {}
         # All names of these graphs and those in them, and the names made since.
         self.fresh = FreshNames(lambda: chain.from_iterable(map(all_names, (model.graph, *others))))
         self.functions: Mapping[FunctionKey, ModelFunction] = {
@@ -112,6 +114,7 @@ class Resolver:
             tuple(nodes),
             {name: _value_info(name, info, scope.types) for name, info in known},
             path,
+            {name: self.said[name] for node in nodes for name in node.outputs if name in self.said},
         )
 
     def _is_constant(self, name: str, constants: Mapping[str, Tensor], path: str) -> bool:
@@ -190,6 +193,10 @@ class Resolver:
         expansion = scope.call(site.node, function, site.call_label(), self.define)
         inner = expansion.scope
         nodes = self.nodes(function.proto.node, inner, site.call_path())
+        for info in function.proto.value_info:
+            if info.name in inner.names:
+                name = inner.names[info.name]
+                self.said[name] = _value_info(info.name, info, inner.types)
         for formal, final in expansion.copies:
             source = inner.find(formal)
             if not source:

@@ -43,6 +43,42 @@ def test_strict_refuses(name: str) -> None:
     assert refused.value.code == "declared-type"
 
 
+BODY = """<ir_version: 10, opset_import: ["": 18, "l": 1]> m (float[N, 4] x) => (float[N, 4] y) { y = l.F (x) }
+    <domain: "l", opset_import: ["": 18]> F (a) => (b) <%s> { h = Relu (a) b = Abs (h) }"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("float[3] h", "the ranks differ"),
+        ("float[N, 5] h", "axis 1 differs"),
+        ("double[N, 4] h", "the element types differ"),
+        ("float[4] b", "the ranks differ"),
+    ],
+)
+def test_what_a_function_declares_of_its_body_is_a_warning(declared: str, reason: str) -> None:
+    model = model_from_text(BODY % declared)
+    with pytest.warns(onnxc.ModelWarning, match=reason) as told:
+        exe = onnxc.compile(model, "interpreter")
+    assert len(told) == 1
+    assert 'graph "main/F_0", node' in str(told[0].message)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    assert np.array_equal(np.asarray(exe(x)), x)
+    with pytest.raises(onnxc.ModelError, match=f"is declared.*{reason}") as refused:
+        onnxc.compile(model, strict=True)
+    assert refused.value.code == "declared-type"
+
+
+def test_what_a_function_declares_rightly_warns_of_nothing() -> None:
+    # Names of sizes in a function are its own; with other sizes of inputs its numbers are as old as the inputs'.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxc.compile(model_from_text(BODY % "float[K, 4] h, float[B, C] b"), strict=True)
+        fixed = model_from_text((BODY % "float[1, 4] h").replace("float[N, 4]", "float[1, 4]"))
+        eight = onnxc.compile(fixed, shapes={"x": [8, 4]}, strict=True)
+    assert [str(info) for info in eight.outputs] == ["y: f32[8, 4]"]
+
+
 def test_shapes_that_are_right_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

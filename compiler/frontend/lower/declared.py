@@ -82,6 +82,16 @@ def as_declared(
     return value
 
 
+def note_contradiction(info: ValueInfo | None, value: Value | None, ir: Builder, attempt: Attempt) -> None:
+    """Warns where a value is not what a function declares, which may hold for other calls of it, and is no fact."""
+    if info is None or value is None or info.type is None:
+        return
+    reason = contradiction(info.type, value.type)
+    if reason is not None:
+        message = f"{info.name} is declared {info.type} and is {value.type}: {reason}"
+        attempt.warnings.append(warning("declared-type", message, ir.location, (), _RULE))
+
+
 def _of_declared_sizes(name: str, value: Value, declared: TensorType, sizes: DeclaredSizes, ir: Builder) -> Value:
     """The tensor under the sizes that are declared of those that only data decides, guarded."""
     shape = [sizes.size_of(*pair) for pair in zip(value.shape, declared.known_shape, strict=True)]

@@ -118,6 +118,7 @@ def with_free_types(graph: Graph, lowered: Sequence[LoweredType], *, keeps_eleme
         inputs=graph.inputs if path == "main" else tuple(map(freed, graph.inputs)),
         outputs=tuple(map(freed, graph.outputs)),
         value_infos={name: freed(info) for name, info in graph.value_infos.items()},
+        function_infos={},
         nodes=tuple(_with_free_subgraphs(node, lowered, keeps_elements) for node in graph.nodes),
     )
 

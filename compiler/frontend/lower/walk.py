@@ -7,7 +7,13 @@ from onnxc.compiler.frontend.case_split import ConditionSplit, RankSplit
 from onnxc.compiler.frontend.graph import GraphNode, ValueInfo
 from onnxc.compiler.frontend.lower.cases import lower_cases, may_split_by_condition
 from onnxc.compiler.frontend.lower.check_shardings import sharding_findings
-from onnxc.compiler.frontend.lower.declared import DeclaredSizes, as_declared, as_sparse, unknown_value
+from onnxc.compiler.frontend.lower.declared import (
+    DeclaredSizes,
+    as_declared,
+    as_sparse,
+    note_contradiction,
+    unknown_value,
+)
 from onnxc.compiler.frontend.lower.frame import Frame, GraphOutcome, NodeOutcome, Values
 from onnxc.compiler.frontend.lower.nodes import call_operator, note_without_lowering, without_lowering
 from onnxc.compiler.frontend.lower.overridden_nodes import overridden_operands, overridden_results
@@ -90,6 +96,7 @@ def _bind(node: GraphNode, results: Values, frame: Frame) -> None:
             else:
                 sizes = DeclaredSizes(frame.session.bound, frame.named)
                 value = as_declared(declared, result, frame.ir, frame.attempt, sizes)
+            note_contradiction(frame.graph.function_infos.get(name), value, frame.ir, frame.attempt)
             frame.scope[name] = value
             frame.note(name, value)
 
