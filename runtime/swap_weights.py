@@ -20,6 +20,11 @@ from onnxc.runtime.signature import default_shape
 
 __all__ = ["swap_weights"]
 
+_ADVICE = (
+    "compile with freeze_params=False, which makes weights of floats and of integers of at most 8 bits; "
+    "booleans, texts and what decides shapes are weights where the model declares them as inputs"
+)
+
 
 def swap_weights(artifact: Artifact, values: Mapping[str, object]) -> Artifact:
     """The artifact with these values as the defaults of the inputs that they name; its file is not changed.
@@ -48,7 +53,7 @@ def _weight(program: Program, name: str) -> Parameter:
     """The input of this name, which has a default."""
     weights = {parameter.name: parameter for parameter in program.inputs if _is_weight(parameter)}
     if name not in weights:
-        known = ", ".join(weights) or "none: compile with freeze_params=False"
+        known = ", ".join(weights) or f"none: {_ADVICE}"
         raise InputError(f"there is no weight {name!r} to swap; there are {known}", code="unknown-weight")
     if weights[name].dtype == "string":
         message = f"weight {name!r} holds texts, which take another number of bytes each time"

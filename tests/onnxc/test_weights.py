@@ -167,6 +167,20 @@ def test_a_model_whose_weights_are_compiled_in_says_how_to_swap_them() -> None:
     assert refused.value.code == "no-artifact"
 
 
+@pytest.mark.parametrize("is_input", [False, True])
+def test_booleans_are_weights_where_they_are_inputs_as_the_error_says(is_input: bool) -> None:
+    declared = ", bool[2] c" if is_input else ""
+    text = f"m (float[2] x{declared}) => (float[2] y) <bool[2] c = {{1, 0}}> {{ n = Neg (x) y = Where (c, x, n) }}"
+    model = model_from_text(f'<ir_version: 10, opset_import: ["": 21]> {text}')
+    exe = onnxc.compile(model, freeze_params=False)
+    x, other = np.array([1, 2], np.float32), {"c": np.array([False, True])}
+    if is_input:
+        assert exe.with_weights(other)(x).tolist() == [-1, 2]
+    else:
+        with pytest.raises(onnxc.InputError, match=r"booleans, .* are weights where the model declares them as inputs"):
+            exe.with_weights(other)
+
+
 def test_texts_are_not_swapped() -> None:
     text = """<ir_version: 10, opset_import: ["": 21]>
     g (string[1] s) => (string[1] t) <string[1] s = {"a"}> { t = Identity(s) }"""
