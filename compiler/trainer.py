@@ -87,7 +87,8 @@ class Trainer:
         Raises InputError, and what a call raises; the algorithm that fails then has changed nothing.
         """
         chosen = self._algorithms if algorithm is None else (self._algorithm(algorithm),)
-        feed = _checked(inputs, "a step", self._step_inputs)
+        needed = [info for program in chosen for info in program.fed if not info.optional]
+        feed = _checked(inputs, "a step", self._step_inputs, needed)
         outputs: dict[str, SlotValue] = {}
         with self._lock:
             for program in chosen:
@@ -96,7 +97,8 @@ class Trainer:
 
     def evaluate(self, inputs: Mapping[str, object]) -> dict[str, "SlotValue"]:
         """The outputs of the model by name, with the variables as they are now."""
-        feed = _checked(inputs, "evaluate", self._inference.fed)
+        fed = self._inference.fed
+        feed = _checked(inputs, "evaluate", fed, [info for info in fed if not info.optional])
         with self._lock:
             return self._inference.run(self._variables, feed, self._random)
 
@@ -152,16 +154,21 @@ def _seed(seed: object) -> int:
     return value
 
 
-def _checked(inputs: object, who: str, infos: Sequence[TensorInfo]) -> Mapping[str, object]:
-    """The inputs, all of which are known by name."""
+def _checked(
+    inputs: object, who: str, infos: Sequence[TensorInfo], needed: Sequence[TensorInfo]
+) -> Mapping[str, object]:
+    """The inputs, all of which are known by name, and all that are needed among them."""
+    listed = f"the inputs are {', '.join(map(str, infos)) or 'none'}"
     expected = "a mapping from names to values"
     if not isinstance(inputs, Mapping):
         raise InputError(f"{who} takes {expected}, {describe(inputs)} came", code="input-mapping")
     given = plain_mapping(inputs, f"what {who} takes", expected, "input-mapping")
     for name in given:
         if not any(name == info.name for info in infos):
-            message = f"there is no input {name!r}; the inputs are {', '.join(map(str, infos)) or 'none'}"
-            raise InputError(message, code="unknown-input")
+            raise InputError(f"there is no input {name!r}; {listed}", code="unknown-input")
+    missing = dict.fromkeys(f'"{info.name}"' for info in needed if info.name not in given)
+    if missing:
+        raise InputError(f"input {', '.join(missing)} is missing; {listed}", code="missing-input")
     return given
 
 

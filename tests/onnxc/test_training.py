@@ -167,6 +167,21 @@ def test_a_step_that_fails_changes_nothing() -> None:
         made.evaluate([floats(0)])  # type: ignore[arg-type]
 
 
+def test_an_input_that_is_missing_is_told_before_any_algorithm_runs() -> None:
+    first = {"algorithm": "a () => (float[1] u) { u = Add (w, w) }", "updates": {"w": "u"}}
+    second = {"algorithm": "c (float[1] n) => (float[1] v) { v = Add (b, n) }", "updates": {"b": "v"}}
+    made = trainer(SCALED, first, second)
+    before = {key: value.tolist() for key, value in made.state().items()}
+    with pytest.raises(InputError, match=r'input "n" is missing; the inputs are x: f32\[\w*\], n: f32\[1\]') as caught:
+        made.step({"x": floats(0)})
+    assert (caught.value.code, str(caught.value).count("random_state")) == ("missing-input", 0)
+    assert {key: value.tolist() for key, value in made.state().items()} == before
+    made.step({"x": floats(0)}, algorithm=0)
+    assert made.state()["w"].tolist() == [4]
+    with pytest.raises(InputError, match='input "x" is missing'):
+        made.evaluate({})
+
+
 # Initializations and the random state
 
 DRAWN = {
