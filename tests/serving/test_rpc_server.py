@@ -8,6 +8,7 @@ from typing import NoReturn
 import grpc
 import pytest
 
+from onnxc.serving import rpc_server
 from onnxc.serving.rpc_server import Conversation, Handler, Rpc, RpcServer
 
 SECONDS = 20
@@ -39,9 +40,13 @@ def echoing_all(rpc: Rpc) -> Conversation:
 
 @contextmanager
 def serving(
-    handlers: dict[str, Handler], most: int = 9, options: Sequence[tuple[str, int]] = ()
+    handlers: dict[str, Handler],
+    most: int = 9,
+    options: Sequence[tuple[str, int]] = (),
+    prepare: Callable[[RpcServer], None] = lambda server: None,
 ) -> Iterator[tuple[RpcServer, grpc.Channel]]:
     server = RpcServer({f"/s/{name}": handler for name, handler in handlers.items()}, options, most)
+    prepare(server)
     port = server.add_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -59,6 +64,32 @@ def code_of(call: Callable[[], object]) -> grpc.StatusCode:
         call()
     code: grpc.StatusCode = problem.value.code()
     return code
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_the_thread_looks_for_more_before_it_sleeps(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc_server, "available_threads", lambda: processors)
+    monkeypatch.setattr(rpc_server, "_AWAKE_S", 0.02)
+    waits: list[float | None] = []
+    asleep = threading.Event()
+
+    def start(server: RpcServer) -> None:
+        poll = server._poll
+
+        def noted(deadline: float | None) -> object:
+            waits.append(deadline)
+            if deadline is None and len(waits) > 1:
+                asleep.set()
+            return poll(deadline)
+
+        server._poll = noted
+
+    with serving({"M": echoing}, prepare=start) as (_, channel):
+        assert unary(channel, "M")(b"abc") == b"abc"
+        assert asleep.wait(SECONDS)
+        assert unary(channel, "M")(b"again") == b"again"
+    assert waits[0] is None
+    assert (0.0 in waits) == (processors > 1)
 
 
 def test_a_call_is_answered_with_its_metadata_and_knows_its_deadline() -> None:
