@@ -100,23 +100,20 @@ def ends(monkeypatch: pytest.MonkeyPatch, begin: Callable[[Scene], None], **rule
     return sum(1 for _ in every_order(run)), seen
 
 
+def ask_twice(scene: Scene) -> None:
+    scene.ask(1)
+    scene.ask(2)
+
+
 @pytest.mark.parametrize("max_rows", [1, 2])
 def test_all_that_ask_are_answered(max_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(scene: Scene) -> None:
-        scene.ask(1)
-        scene.ask(2)
-
-    count, seen = ends(monkeypatch, begin, max_rows=max_rows)
+    count, seen = ends(monkeypatch, ask_twice, max_rows=max_rows)
     assert seen == {"answered"}
     assert count > 50
 
 
 def test_two_calls_at_a_time_are_of_different_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(scene: Scene) -> None:
-        scene.ask(1)
-        scene.ask(2)
-
-    count, seen = ends(monkeypatch, begin, instances=2)
+    count, seen = ends(monkeypatch, ask_twice, instances=2)
     assert seen == {"answered"}
     assert count > 50
 
@@ -142,10 +139,6 @@ def test_a_deadline_passes_or_the_call_has_begun(monkeypatch: pytest.MonkeyPatch
 
 
 def test_where_the_queue_is_full_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(scene: Scene) -> None:
-        scene.ask(1)
-        scene.ask(2)
-
-    count, seen = ends(monkeypatch, begin, max_queue=0)
+    count, seen = ends(monkeypatch, ask_twice, max_queue=0)
     assert seen == {"answered", "queue-full"}
     assert count > 50
