@@ -8,6 +8,7 @@ S. Moshier, Cephes 2.8, single/expf.c and tanhf.c, for the forms. The coefficien
 """
 
 import math
+from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.elementary.lanes import (
     FLOAT,
@@ -22,6 +23,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     to_bits,
     with_sign,
 )
+from onnxc.compiler.codegen_cpu.elementary.roots_of_two import ROOT_BITS, has_roots, root_of_two
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.runtime.records import record
@@ -79,6 +81,12 @@ EXP2 = {
 }  # fmt: skip
 """2^u in u, minimax on [-1/2, 1/2] with 2^0 = 1: within 2^-28 and 2^-59."""
 
+_NEAR_ONE = (1.0, 0.5000162124633789, 0.16667057573795319)
+"""(e^r - 1) / r in r, minimax on [-ln 2 / 32, ln 2 / 32]: e^r within 2^-29."""
+
+_NEAR_ONE_EXP2 = (0.6931471824645996, 0.24023428559303284, 0.05550595000386238)
+"""(2^u - 1) / u in u, minimax on [-1/32, 1/32]: 2^u within 2^-29."""
+
 # Here tanh is 1 after rounding, and has been for a while.
 _TANH_BOUND = {"float": 10.0, "double": 20.0}
 
@@ -104,14 +112,10 @@ def exp(f: FunctionBuilder, x: Reg) -> Reg:
 _SCALED_TYPE, _SCALED_FEATURE = "<16 x float>", "avx512f"
 
 
-def _scaled(f: FunctionBuilder, x: Reg, n: Reg, lanes: Reg | None = None) -> Reg:
-    """x 2^n, rounded once, by the instruction for it: exp takes 14 instructions in place of 18, with the same bits.
-
-    lanes: outside of these the result is 0.
-    """
-    mask = f.constant("i16", -1) if lanes is None else f.convert("bitcast", lanes, "i16")
-    rounding = f.constant("i32", _CURRENT_ROUNDING)
-    return f.call("llvm.x86.avx512.mask.scalef.ps.512", x.type, x, n, f.constant(x.type, 0), mask, rounding)
+def _scaled(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
+    """x 2^n, rounded once, by the instruction for it: exp takes 14 instructions in place of 18, with the same bits."""
+    every_lane, rounding = f.constant("i16", -1), f.constant("i32", _CURRENT_ROUNDING)
+    return f.call("llvm.x86.avx512.mask.scalef.ps.512", x.type, x, n, f.constant(x.type, 0), every_lane, rounding)
 
 
 _CURRENT_ROUNDING = 4
@@ -120,6 +124,9 @@ _CURRENT_ROUNDING = 4
 
 _NO_POWER = {"float": -88.0, "double": -709.0}
 """Here n is -bias, whose power of two is 0 as a number's exponent is written."""
+
+_LEAST_NORMAL_POWER = -87.33654
+"""The least f32 whose exponential is normal."""
 
 
 def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
@@ -130,6 +137,12 @@ def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
     exponent is rounded up to that of a normal one a few are subnormal.
     """
     format, table = format_of(x), _EXP[x.element]
+    if has_roots(f, x):
+        rounding = format.rounding / 2**ROOT_BITS
+        shifted = multiply_add(f, x, LOG2_E, rounding)
+        r = _nearly_reduced(f, x, f.fsub(shifted, rounding), 1)
+        power = _times_root(f, r, _NEAR_ONE, shifted)
+        return f.select(f.fcmp("olt", x, _LEAST_NORMAL_POWER), 0.0, power)
     x = at_least(f, x, _NO_POWER[x.element])
     rounding = format.rounding + format.bias
     shifted = multiply_add(f, x, LOG2_E, rounding)
@@ -140,19 +153,26 @@ def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
 def normal_exp2(f: FunctionBuilder, x: Reg) -> Reg:
     """2^x for x <= 0 within a unit in the last place, f64 within 2; 0 where it is subnormal; NaN stays.
 
-    As `normal_exp`, with fewer instructions: nothing is reduced by ln 2, and AVX-512 has one that rounds and one that
-    scales. The same bits with them and without.
+    As `normal_exp`, but nothing is reduced by ln 2.
     """
     format = format_of(x)
-    if x.type == _SCALED_TYPE and _SCALED_FEATURE in f.features:
-        n = f.intrinsic("llvm.roundeven.*", x.type, x)
-        power = polynomial(f, f.fsub(x, n), EXP2[x.element])
-        return _scaled(f, power, n, f.fcmp("uge", n, 1.0 - format.bias))
+    if has_roots(f, x):
+        rounding = format.rounding / 2**ROOT_BITS
+        shifted = f.fadd(x, rounding)
+        u = f.fsub(x, f.fsub(shifted, rounding))
+        power = _times_root(f, u, _NEAR_ONE_EXP2, shifted)
+        return f.select(f.fcmp("olt", x, 1.0 - format.bias), 0.0, power)
     x = at_least(f, x, -float(format.bias))
     rounding = format.rounding + format.bias
     shifted = f.fadd(x, rounding)
     u = f.fsub(x, f.fsub(shifted, rounding))
     return f.fmul(polynomial(f, u, EXP2[x.element]), as_exponent(f, to_bits(f, shifted)))
+
+
+def _times_root(f: FunctionBuilder, r: Reg, slope: Sequence[float], shifted: Reg) -> Reg:
+    """(1 + r slope(r)) 2^(n / 16) for the n in the low bits of `shifted`."""
+    root = root_of_two(f, to_bits(f, shifted))
+    return multiply_add(f, f.fmul(root, r), polynomial(f, r, slope), root)
 
 
 _SIGMOID_BOUNDS = {"float": (-88.0, 86.6), "double": (-709.0, 707.9)}

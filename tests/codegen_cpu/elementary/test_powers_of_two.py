@@ -1,4 +1,4 @@
-"""Powers of two for weights of a softmax: precision, what is not finite, and independence of lanes and processors."""
+"""Powers of two for weights of a softmax: precision, what is not finite, and independence of lanes."""
 
 import numpy as np
 import pytest
@@ -45,11 +45,10 @@ def test_what_is_below_is_zero_and_nan_stays(dtype: type, target: Target) -> Non
     assert np.array_equal(powers(np.resize(x, 16), 16, target), np.resize(expected, 16), equal_nan=True)
 
 
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("dtype", ELEMENTS)
-def test_lanes_and_processors_do_not_change_the_bits(dtype: type) -> None:
+def test_lanes_do_not_change_the_bits(dtype: type, target: Target) -> None:
     x = np.linspace(LEAST[dtype] * 1.1, 0, 4096).astype(dtype)
     x[:4] = np.arange(-4, 0) - 0.5
-    # A processor without fused multiply-adds rounds twice.
-    targets = [target for target in NATIVE_TARGETS if target.arch != "x86_64" or "fma" in target.features]
-    results = [powers(x, lanes, target) for target in targets for lanes in (1, 4, 16)]
+    results = [powers(x, lanes, target) for lanes in (1, 2, 4, 8, 16, 32, 64)]
     assert all(np.array_equal(result, results[0]) for result in results)
