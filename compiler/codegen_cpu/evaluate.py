@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.bounded_integers import bounded_integer
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
 from onnxc.compiler.codegen_cpu.elementary import normal_exp, sigmoid
-from onnxc.compiler.codegen_cpu.exponential_forms import sigmoid_operand, weight_exponent
+from onnxc.compiler.codegen_cpu.exponential_forms import gelu_operand, sigmoid_operand, weight_exponent
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_cpu.shuffles import can_permute, is_shuffled, part_offsets, permute, take_strided
@@ -88,13 +88,16 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         return literal(constant, dtype, self.f)
 
     def value(self, value: Value, index: Sequence[Index]) -> Reg:
-        """`value` at `index`, in a register; sigmoids, weights of a softmax and bounded integers in their own forms."""
+        """`value` at `index`, in a register; what has a form of its own, as sigmoids and gelu have, in it."""
         key = (value, tuple(index))
         if value not in self.bound and value not in self.pointers and key not in self.memo:
             if (gate := sigmoid_operand(value)) is not None:
                 self.memo[key] = sigmoid(self.f, self.value(gate, index))
             elif (exponent := weight_exponent(value)) is not None:
                 self.memo[key] = normal_exp(self.f, self.value(exponent, index))
+            elif (curve := gelu_operand(value)) is not None:
+                operand, function = curve
+                self.memo[key] = function(self.f, self.value(operand, index))
             elif (bounded := bounded_integer(value)) is not None:
                 self.memo[key] = bounded.emit(self.f, self.value(bounded.operand, index))
         return super().value(value, index)

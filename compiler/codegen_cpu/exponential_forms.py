@@ -1,7 +1,13 @@
-"""Which values of a block are computed by a function of their own: sigmoids, and the weights of a softmax."""
+"""Which values of a block are computed by a function of their own: sigmoids, gelu, and the weights of a softmax."""
 
-from math import inf
+from collections.abc import Callable
+from math import inf, sqrt
 
+import numpy as np
+
+from onnxc.compiler.codegen_cpu.elementary import gelu, gelu_by_tanh
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Value
@@ -43,6 +49,50 @@ def weight_exponent(value: Value) -> Value | None:
     fold = made_by(_unrepeated(peak), "reduce")
     is_peak = fold is not None and fold.text("kind") == "max" and fold.operands[0] is x
     return difference.results[0] if is_peak else None
+
+
+def gelu_operand(value: Value) -> tuple[Value, Callable[[FunctionBuilder, Reg], Reg]] | None:
+    """x, and the function, where `value` is gelu of x in f32, as its decomposition writes it.
+
+    x / 2 (1 + erf(x / sqrt(2))), or tanh(sqrt(2 / pi) (x + 0.044715 x^3)) in place of erf.
+    """
+    gated = made_by(value, "mul") if value.dtype == F32 else None
+    half = None if gated is None else made_by(gated.operands[0], "mul")
+    total = None if gated is None else made_by(gated.operands[1], "add")
+    if half is None or total is None or not (_is(0.5, half.operands[1]) and _is(1, total.operands[1])):
+        return None
+    x = half.operands[0]
+    for name, inner, function in (("erf", _over_root_of_two, gelu), ("tanh", _with_cube, gelu_by_tanh)):
+        curve = made_by(total.operands[0], name)
+        if curve is not None and inner(curve.operands[0]) is x:
+            return x, function
+    return None
+
+
+def _over_root_of_two(value: Value) -> Value | None:
+    """x where `value` is x / sqrt(2)."""
+    return _factor(value, sqrt(0.5))
+
+
+def _with_cube(value: Value) -> Value | None:
+    """x where `value` is sqrt(2 / pi) (x + 0.044715 x^3)."""
+    inner = _factor(value, 0.7978845608028654)
+    total = None if inner is None else made_by(inner, "add")
+    cube = None if total is None else _factor(total.operands[1], 0.044715)
+    product = None if cube is None else made_by(cube, "mul")
+    square = None if product is None else made_by(product.operands[0], "mul")
+    if total is None or product is None or square is None:
+        return None
+    x = total.operands[0]
+    return x if {*square.operands, product.operands[1]} == {x} else None
+
+
+def _factor(value: Value, constant: float) -> Value | None:
+    """x where `value` is x times the constant in f32."""
+    product = made_by(value, "mul")
+    return (
+        product.operands[0] if product is not None and _is(float(np.float32(constant)), product.operands[1]) else None
+    )
 
 
 def _unrepeated(value: Value) -> Value:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_cpu.elementary.error_function import erf
 from onnxc.compiler.codegen_cpu.elementary.exponential import cosh, exp, normal_exp, sigmoid, sinh, tanh
+from onnxc.compiler.codegen_cpu.elementary.gelu import gelu, gelu_by_tanh
 from onnxc.compiler.codegen_cpu.elementary.inverse_trigonometric import acos, asin, atan
 from onnxc.compiler.codegen_cpu.elementary.library import call_per_lane
 from onnxc.compiler.codegen_cpu.elementary.logarithm import acosh, asinh, atanh, log
@@ -41,4 +42,4 @@ def _emitter(name: str) -> Emit:
 
 ELEMENTARY: dict[str, Emit] = {name: _emitter(name) for name in _F32}
 
-__all__ = ["ELEMENTARY", "normal_exp", "sigmoid"]
+__all__ = ["ELEMENTARY", "gelu", "gelu_by_tanh", "normal_exp", "sigmoid"]
