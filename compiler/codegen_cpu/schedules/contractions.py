@@ -57,10 +57,11 @@ are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of c
 1200x32x512 3.3 and 3.8, 1200x64x2048 22.4 and 25.6, 1200x96x1000 16.3 and 16.8; 1200x128x1000 22.9 and 21.2.
 """
 
-BLOCK_DEPTH = 1024
+BLOCK_DEPTH = 1536
 """How much of k is multiplied before the next block of a panel is read, or packed, which is in the second-level cache
 then. On Zen 5 512x3072x768 and 1024x1024x1024 had 93 and 91 % of the peak with 512, and 95 and 94 with 1024 and with
-1536. Packed on the way, 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with 256, 512 and 1024."""
+1536, which is one block for more: 1500x1536x384 and 512x1280x320 took 0.993 and 0.985 of the time with it. Packed on
+the way, 6 products of 1500x1500x64 took 26.4, 24.2 and 23.9 ms with 256, 512 and 1024."""
 
 TILED_ROWS, TILED_DEPTH = 256, 512
 """Rows of a chunk, and of k, for tile registers: all of them may be copied first, and are finished together."""
