@@ -42,8 +42,9 @@ LEAST_UNITS = 8
 FEW_PANELS = 6
 """So few units are uneven work for two threads: the layers of 7 x 7 pixels of mnasnet_100 that have 3 and 5 panels."""
 
-BLOCK_DEPTH = 512
-"""How much is summed before the next block of a panel is read: 128 KiB of a panel, in the second-level cache."""
+BLOCK_DEPTH = 1024
+"""How much is summed before the next block of a panel is read: 256 KiB of a panel, in the second-level cache. On Zen 5
+xception, of 728 channels, takes 0.984 of the time with it that it took with 512; resnet50 1.003."""
 
 PACK_DEPTH = 256
 """The same for filters that are packed on the way, on the stack."""
