@@ -8,6 +8,7 @@ from onnx.numpy_helper import to_array
 import onnxc
 from onnxc.compiler.frontend.declare_types import write_type
 from onnxc.compiler.frontend.operator import OPERATORS
+from onnxc.compiler.frontend.operators import registered_lowering
 from onnxc.compiler.frontend.proto.onnxc_pb2 import TypeProto as OurTypeProto
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32, I64, STRING
@@ -147,7 +148,9 @@ def test_advice_for_a_wrong_element_type_works_when_it_is_followed() -> None:
 
 
 def test_check_warns_of_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(OPERATORS, ("", "Relu", 14))
+    relu = ("", "Relu", 14)
+    assert registered_lowering(relu) is not None
+    monkeypatch.delitem(OPERATORS, relu)
     text = """<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Relu (x) }"""
     with pytest.raises(onnxc.UnsupportedError):
         onnxc.infer(model_from_text(text))

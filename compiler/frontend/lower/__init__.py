@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-import onnxc.compiler.frontend.operators  # noqa: F401  (fills the registry)
 from onnxc.compiler.diagnostics import DiagnosedModelError, Diagnostic, unknown_nodes
 from onnxc.compiler.frontend.case_split import ConditionSplit
 from onnxc.compiler.frontend.devices.node_shardings import NodeShardings

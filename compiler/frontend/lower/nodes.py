@@ -10,7 +10,8 @@ from onnxc.compiler.frontend.lower.cases import TOO_MANY, may_split_by_rank
 from onnxc.compiler.frontend.lower.custom import lowering_of
 from onnxc.compiler.frontend.lower.frame import Frame, NodeOutcome
 from onnxc.compiler.frontend.operand_types import operand_findings, result_findings, size_findings
-from onnxc.compiler.frontend.operator import OPERATORS, Lowering, Node, NodeResults, NotYetSupported, OperatorKey
+from onnxc.compiler.frontend.operator import Lowering, Node, NodeResults, NotYetSupported, OperatorKey
+from onnxc.compiler.frontend.operators import registered_lowering
 from onnxc.compiler.frontend.schemas import is_standard
 from onnxc.runtime.errors import InputError
 
@@ -57,7 +58,7 @@ def without_lowering(nodes: Iterable[GraphNode]) -> tuple[tuple[Location, str], 
 
 def _lowering(node: GraphNode) -> Lowering | None:
     key: OperatorKey = node.domain, node.operator, node.since
-    return OPERATORS.get(key) if node.custom is None else lowering_of(node.custom)
+    return registered_lowering(key) if node.custom is None else lowering_of(node.custom)
 
 
 def _checked(made: NodeResults, node: Node, frame: Frame) -> NodeOutcome:

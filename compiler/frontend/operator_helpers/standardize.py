@@ -1,8 +1,9 @@
-"""Mean and variance over axes, which all normalisations share."""
+"""Means, variances and means of squares over axes, which all normalisations share."""
 
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
 
 
@@ -16,3 +17,9 @@ def standardize(x: Value, axes: Sequence[int], epsilon: float, ir: Builder) -> V
     """(x - mean) / sqrt(variance + epsilon)"""
     mean, variance = moments(x, axes, ir)
     return ir.div(ir.sub(x, mean), ir.sqrt(ir.add(variance, epsilon)))
+
+
+def inverse_root(x: Value, axes: Sequence[int], epsilon: float, ir: Builder) -> Value:
+    """1 / sqrt(mean of squares + epsilon), in f32"""
+    square = ir.mean(ir.square(ir.cast(x, F32)), axes, keepdims=True)
+    return ir.reciprocal(ir.sqrt(ir.add(square, epsilon)))

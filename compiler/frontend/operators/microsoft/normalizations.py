@@ -10,9 +10,7 @@ from onnxc.compiler.frontend.operator_domains import MICROSOFT
 from onnxc.compiler.frontend.operator_helpers.linear_quantization import dequantized
 from onnxc.compiler.frontend.operator_helpers.precision import widened
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, only_element
-from onnxc.compiler.frontend.operator_helpers.standard_nodes import first_result, standard_node
-from onnxc.compiler.frontend.operator_helpers.standardize import moments, standardize
-from onnxc.compiler.frontend.operators.nn.layer_normalization import layer_normalization, rms_normalization
+from onnxc.compiler.frontend.operator_helpers.standardize import inverse_root, moments, standardize
 from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv
@@ -21,36 +19,6 @@ from onnxc.compiler.ir.module import Value
 
 CODE = "normalization-parameter"
 NO_ACTIVATION, SILU = 0, 1
-
-
-@operator("SimplifiedLayerNormalization", since=(1,))
-def simplified_layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
-    """X: T[...], scale: V  ->  Y: V[...] as RMSNormalization, inv_std_var: U, which ONNX Runtime puts into ai.onnx"""
-    x = node.input("X")
-    y = first_result(rms_normalization, standard_node(node, "RMSNormalization", 23, node.operands), ir)
-    if not node.wants(1):
-        return (y,)
-    axes = range(node.axis("axis", rank=x.rank), x.rank)
-    return y, _inverse_root(x, axes, node, ir)
-
-
-def _inverse_root(x: Value, axes: Sequence[int], node: Node, ir: Builder) -> Value:
-    """1 / sqrt(mean of squares + epsilon), in f32"""
-    square = ir.mean(ir.square(ir.cast(x, F32)), axes, keepdims=True)
-    return ir.reciprocal(ir.sqrt(ir.add(square, node.float("epsilon"))))
-
-
-@operator("LayerNormalization", since=(1,))
-def early_layer_normalization(node: Node, ir: Builder) -> tuple[Value | None, ...]:
-    """As LayerNormalization of opset 17, which ONNX Runtime writes at earlier ones too; Y has the type of Scale"""
-    x, scale = node.inputs("X", "Scale")
-    operands = (x, scale, node.optional("B"))
-    if x.dtype != scale.dtype:
-        operands = (ir.cast(x, F32), ir.cast(scale, F32), None if operands[2] is None else ir.cast(operands[2], F32))
-    made = layer_normalization(standard_node(node, "LayerNormalization", 17, operands), ir)
-    results = made if isinstance(made, tuple) else (made,)
-    assert results[0] is not None, node.operator
-    return ir.cast(results[0], scale.dtype), *results[1:]
 
 
 @operator("SkipLayerNormalization", since=(1,), domain=MICROSOFT)
@@ -75,7 +43,7 @@ def skip_simplified_layer_normalization(node: Node, ir: Builder) -> tuple[Value 
     """As SkipLayerNormalization without mean and beta: the sum is divided by the root of its mean square."""
     total = _skip_sum(node, ir)
     y = ir.rms_norm(total, _vector("gamma", total, node, ir), total.rank - 1, node.float("epsilon"))
-    inverse = _inverse_root(total, (total.rank - 1,), node, ir) if node.wants(2) else None
+    inverse = inverse_root(total, (total.rank - 1,), node.float("epsilon"), ir) if node.wants(2) else None
     mean = ir.mean(ir.cast(total, F32), (total.rank - 1,), keepdims=True) if node.wants(1) else None
     return y, mean, inverse, total
 
