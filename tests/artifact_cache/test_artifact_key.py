@@ -144,7 +144,7 @@ def test_the_sources_of_the_compiler_count_by_their_content(tmp_path: Path, monk
     assert identity("b.py", "1") != first
 
 
-@pytest.mark.parametrize("change", ["version", "host_features", "host_architecture"])
+@pytest.mark.parametrize("change", ["_versions", "host_features", "host_architecture"])
 def test_what_the_compiler_computes_with_counts(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = compiler_identity.__wrapped__()
     monkeypatch.setattr(identity_module, change, lambda *_: "another")
