@@ -146,9 +146,11 @@ def native_code(
         module.close()
         for text in pieces.modules:
             stream.add(text)
+        # LLVM works on the last modules meanwhile.
+        block = weights.bytes()
         objects = stream.objects()
     program = replace(program, faults=tuple(faults.faults))
-    return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), weights.bytes())
+    return NativeCode(program, objects, tuple(entry_of.calls), tuple(locations), block)
 
 
 def _with_effort(functions: Iterable[FunctionBuilder], most: int) -> Sequence[FunctionBuilder]:
