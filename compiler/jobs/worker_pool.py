@@ -1,35 +1,24 @@
-"""Processes that compile: started when there is work, kept for the next, replaced when they die or take too long.
-
-They are plain child processes, each with a socket, not `multiprocessing`'s: that imports the caller's main module
-again and refuses to work below a daemonic process.
-"""
+"""Processes that compile: started when there is work, kept for the next, replaced when they die or take too long."""
 
 import atexit
 import contextlib
+import importlib
 import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from onnxc.compiler.jobs.job import Answer, AnyJob, Failed
-from onnxc.runtime.errors import DeviceError
+
+if TYPE_CHECKING:
+    from onnxc.compiler.jobs.worker_process import WorkerProcess
 
 __all__ = ["WorkerPool", "default_count", "keep_while_running", "python_module", "worker_environment"]
 
 # An estimate: each holds a compiler, so that memory is short before processors are.
 MAX_WORKERS = 8
-
-# Compilers print whole modules before the line that matters.
-_TAIL_BYTES = 4000
 
 # Settings of the user's that would change what compilers make.
 _FOREIGN = ("TRITON_", "MLIR_", "LLVM_", "PTXAS_", "NVPTX_", "DISABLE_", "PYTHONWARN", "PYTHONOPT", "PYTHONINSPECT")
@@ -72,8 +61,8 @@ class WorkerPool(Generic[AnyJob, Answer]):
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
         self._environment = environment
-        self._workers: list[_Worker] = []
-        self._free: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
+        self._free: list[WorkerProcess] = []
         # Of the lists; that of turns is held for as long as somebody gives jobs.
         self._lock = threading.Lock()
         self._turns = threading.Lock()
@@ -152,7 +141,7 @@ class WorkerPool(Generic[AnyJob, Answer]):
                 break
         return answer
 
-    def _take(self) -> "_Worker":
+    def _take(self) -> "WorkerProcess":
         """A process without a job, a new one if there is none."""
         while True:
             with self._lock:
@@ -163,106 +152,25 @@ class WorkerPool(Generic[AnyJob, Answer]):
                 return worker
             self._remove(worker)
 
-    def _started(self) -> "_Worker":
-        worker = _Worker.start(self._command, self._timeout_seconds, self._environment)
+    def _started(self) -> "WorkerProcess":
+        # Few compilations start one, and what starts processes takes 8 ms to import.
+        processes = importlib.import_module("onnxc.compiler.jobs.worker_process")
+        worker: WorkerProcess = processes.WorkerProcess.start(self._command, self._timeout_seconds, self._environment)
         with self._lock:
             self._workers.append(worker)
         return worker
 
-    def _release(self, worker: "_Worker") -> None:
+    def _release(self, worker: "WorkerProcess") -> None:
         with self._lock:
             self._free.append(worker)
 
-    def _remove(self, worker: "_Worker") -> None:
+    def _remove(self, worker: "WorkerProcess") -> None:
         """Ends a process, unless another thread has."""
         with self._lock:
             if worker not in self._workers:
                 return
             self._workers.remove(worker)
         worker.stop()
-
-
-@dataclass(eq=False)
-class _Worker:
-    """A process. is_late: whether its job took too long; has_ended: whether it is of no use any more."""
-
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    folder: str
-    log: int
-    timeout_seconds: float
-    is_late: bool = False
-    has_ended: bool = False
-
-    @classmethod
-    def start(
-        cls, command: Sequence[str], timeout_seconds: float, environment: Callable[[str], Mapping[str, str]]
-    ) -> "_Worker":
-        """A new process; DeviceError if the system does not give one."""
-        ours, theirs = Pipe()
-        folder = tempfile.mkdtemp(prefix="onnxc-compile-")
-        log = os.open(os.path.join(folder, "stderr"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            process = subprocess.Popen(
-                [*command, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment(folder),
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-            )
-        except OSError as problem:
-            ours.close()
-            os.close(log)
-            shutil.rmtree(folder, ignore_errors=True)
-            message = f"cannot start a process that compiles kernels ({command[0]}): {problem.strerror}"
-            raise DeviceError(message, code="no-compile-process") from problem
-        finally:
-            theirs.close()
-        return cls(process, ours, folder, log, timeout_seconds)
-
-    def answer(self, job: object) -> Answer | Failed:
-        """What the process answers, or how it has ended."""
-        try:
-            # That it is dead the answer tells.
-            with contextlib.suppress(OSError):
-                self.connection.send(job)
-            if not self.connection.poll(self.timeout_seconds):
-                self.is_late = self.has_ended = True
-                return Failed(f"compiling took more than {self.timeout_seconds:g} s{self.printed()}")
-            answer: Answer | Failed = self.connection.recv()
-        except (EOFError, OSError):
-            self.has_ended = True
-            status = self.process.wait()
-            died = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            return Failed(f"the process that compiles it {died}{self.printed()}")
-        return Failed(answer.reason + self.printed()) if isinstance(answer, Failed) else answer
-
-    def printed(self) -> str:
-        """The end of what the process has printed about its job."""
-        size = os.fstat(self.log).st_size
-        text = os.pread(self.log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace").strip()
-        return f"\n{text}" if text else ""
-
-    def stop(self) -> None:
-        """Ends the process, with the assembler it may have started, and removes its files."""
-        self.kill()
-        self.process.wait()
-        self.abandon()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def kill(self) -> None:
-        """Ends the process; whoever waits for its answer hears of it."""
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-    def abandon(self) -> None:
-        """Lets go of the process."""
-        self.process.returncode = self.process.returncode or 0
-        self.connection.close()
-        os.close(self.log)
 
 
 def keep_while_running(pool: WorkerPool[AnyJob, Answer]) -> WorkerPool[AnyJob, Answer]:
