@@ -109,6 +109,8 @@ class _Writer:
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
         names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate"), ("ptr", "ahead")]
         self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
+        # The loops step through memory as they are written; addresses of other processors have fewer forms.
+        self.f.effort = "plain" if target.arch == "x86_64" else "most"
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:
@@ -130,8 +132,8 @@ class _Writer:
             part = f.gep(panel, f.mul(ordinal, panel_step), self.kernel.element)
 
             def products() -> Sequence[Reg]:
-                lines = f.gep(ahead, f.mul(f.mul(ordinal, run), self.lanes), self.kernel.element)
-                return f.loop_in_steps(run, WRITTEN_STEPS, partial(self._step, rows, part, lines), totals)
+                begins = part, f.gep(ahead, f.mul(f.mul(ordinal, run), self.lanes), self.kernel.element)
+                return f.loop_in_steps(run, WRITTEN_STEPS, partial(self._step, rows), (*begins, *totals))[len(begins) :]
 
             return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
 
@@ -147,17 +149,16 @@ class _Writer:
         first, *others = (f.icmp("eq", row, address) for row in rows)
         return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
 
-    def _step(self, rows: Sequence[Reg], panel: Reg, ahead: Reg, k: Int, place: int, *totals: Reg) -> Sequence[Reg]:
-        """The sums with one more product each."""
+    def _step(self, rows: Sequence[Reg], k: Int, place: int, line: Reg, ahead: Reg, *sums: Reg) -> Sequence[Reg]:
+        """The next line of the panel and of what lies ahead, and the sums with one more product each."""
         f, element = self.f, self.kernel.element
-        line = f.gep(panel, f.mul(k, self.width), element)
         b = [f.load(self.vector, f.gep(line, j * self.lanes, element), align=64) for j in range(self.kernel.vectors)]
         if place % self.steps_of_line == 0:
-            f.prefetch(f.gep(ahead, f.mul(k, self.lanes), element), level=2)
-        sums = list(totals)
+            f.prefetch(ahead, level=2)
+        totals = list(sums)
         for row, pointer in enumerate(rows):
             x = f.splat(f.load(element, f.gep(pointer, k, element), align=1), self.lanes)
             for column, part in enumerate(b):
                 ordinal = row * self.kernel.vectors + column
-                sums[ordinal] = f.fma(x, part, sums[ordinal])
-        return sums
+                totals[ordinal] = f.fma(x, part, totals[ordinal])
+        return f.gep(line, self.width, element), f.gep(ahead, self.lanes, element), *totals
