@@ -95,12 +95,19 @@ def _integer_literal(element: str, value: int) -> str:
 
 def _float_literal(element: str, value: float) -> str:
     """The value rounded to the type, as the bits that LLVM reads back exactly (NaN as the quiet one)."""
+    return _literal_of_bits(element, struct.pack("<d", value))
+
+
+@lru_cache(maxsize=4096)
+def _literal_of_bits(element: str, bits: bytes) -> str:
+    """By the bits of an f64, among which 0.0 and -0.0 differ."""
+    (value,) = struct.unpack("<d", bits)
     with np.errstate(over="ignore", invalid="ignore"):
         if element == "half":
             return f"0xH{int(np.array(value, np.float16).view(np.uint16)):04X}"
         if element == "bfloat":
             return f"0xR{int(np.array(value, ml_dtypes.bfloat16).view(np.uint16)):04X}"
-        rounded = float(np.float32(value)) if element == "float" else float(value)
+        rounded = float(np.float32(value)) if element == "float" else value
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
 
 
