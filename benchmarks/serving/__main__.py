@@ -25,6 +25,7 @@ import onnxruntime
 
 import onnxc
 from benchmarks.serving.clients import METHOD, Asked, Outcome, percentile, run_clients
+from benchmarks.serving.prepared_clients import run_prepared_clients
 from benchmarks.serving.processes import Server, onnxc_server, plain_server
 from onnxc.serving.proto.inference_pb2 import ModelInferRequest, ModelInferResponse
 
@@ -162,27 +163,23 @@ def of_a_model(command: Command) -> Command:
 @main.command()
 @of_a_model
 @CLIENTS
-@click.option("--part", default=0.7, help="Of the capacity, which as many clients without pauses find.")
+@click.option("--part", default=0.7, help="Of the capacity, which as many clients find that ask again at once.")
 def steady(model: Path, sizes: str, clients: int, seconds: float, threads: int, part: float) -> None:
     """p99 against p50 where requests come at random at a part of the capacity."""
     asked = _asked(model, sizes)
-
-    def ask(rng: random.Random) -> Asked:
-        return rng.choice(asked)
-
     with (
         tempfile.TemporaryDirectory() as folder,
         onnxc_server(_repository(Path(folder), [model]), threads) as server,
     ):
-        asyncio.run(run_clients(server.address, clients, 2.0, ask))
-        full = asyncio.run(run_clients(server.address, clients, seconds, ask))
-        _print(f"{clients} clients without pauses", full)
-        pause = clients / (part * full.rate)
-        calm = asyncio.run(run_clients(server.address, clients, seconds, ask, pause))
-    _print(f"{clients} clients, pauses of {1e3 * pause:.1f} ms in the mean", calm)
+        run_prepared_clients(server.address, clients, 2.0, asked)
+        full = run_prepared_clients(server.address, clients, seconds, asked)
+        _print(f"{clients} clients that ask again at once", full)
+        calm = run_prepared_clients(server.address, clients, seconds, asked, part * full.rate)
+    _print(f"{clients} clients, {part * full.rate:.0f} requests/s at random", calm)
     p50, p99 = (percentile(calm.latencies, quantile) for quantile in (0.5, 0.99))
+    lost, mixed = full.lost + calm.lost, full.mixed + calm.mixed
     click.echo(
-        f"  {calm.rate / full.rate:.0%} of the capacity, p99 = {p99 / p50:.2f} x p50, lost {full.lost + calm.lost}"
+        f"  {calm.rate / full.rate:.0%} of the capacity, p99 = {p99 / p50:.2f} x p50, lost {lost}, mixed up {mixed}"
     )
 
 
@@ -330,9 +327,9 @@ def _ask_model(session: onnxruntime.InferenceSession, sizes: dict[str, int], see
 
 
 def _measure(name: str, server: Server, asked: Sequence[Asked], clients: int, seconds: float) -> None:
-    asyncio.run(run_clients(server.address, clients, 1.0, lambda rng: rng.choice(asked)))
+    run_prepared_clients(server.address, clients, 1.0, asked)
     processor = server.processor_seconds()
-    outcome = asyncio.run(run_clients(server.address, clients, seconds, lambda rng: rng.choice(asked)))
+    outcome = run_prepared_clients(server.address, clients, seconds, asked)
     _print(name, outcome, server.processor_seconds() - processor)
     assert not outcome.lost, outcome.lost
     assert not outcome.mixed, outcome.mixed
