@@ -12,6 +12,7 @@ import pytest
 from onnxc.runtime.errors import InputError
 from onnxc.serving import batching
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.row_times import RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
 
@@ -88,6 +89,15 @@ async def test_what_comes_during_a_call_is_one_call_and_each_gets_its_own_rows()
     assert await values_of(*answers) == [[2], [4], [6, 8], [10]]
     assert model.calls == [1, 4]
     assert model.statistics.totals() == (5, 2)
+
+
+async def test_a_call_takes_no_more_rows_than_make_a_row_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowTimes, "enough_rows", lambda times, most: 2)
+    model = HeldModel()
+    answers = [await model.held(), *[await model.send(values) for values in ([2], [3], [4], [5, 6, 7])]]
+    model.release.release(9)
+    assert await values_of(*answers) == [[2], [4], [6], [8], [10, 12, 14]]
+    assert model.calls == [1, 2, 1, 3]
 
 
 async def test_only_what_fits_together_is_joined() -> None:

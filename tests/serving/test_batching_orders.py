@@ -9,6 +9,7 @@ import pytest
 
 from onnxc.serving import batching
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.row_times import RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
 from tests.serving.lock_turns import TurnLock, Turns, every_order
@@ -108,6 +109,13 @@ def ask_twice(scene: Scene) -> None:
 @pytest.mark.parametrize("max_rows", [1, 2])
 def test_all_that_ask_are_answered(max_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     count, seen = ends(monkeypatch, ask_twice, max_rows=max_rows)
+    assert seen == {"answered"}
+    assert count > 50
+
+
+def test_what_a_call_leaves_in_the_queue_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowTimes, "enough_rows", lambda times, most: 1)
+    count, seen = ends(monkeypatch, ask_twice)
     assert seen == {"answered"}
     assert count > 50
 

@@ -1,0 +1,42 @@
+"""How long a row takes in calls of so many rows, and beyond how many of them no row gets cheaper."""
+
+__all__ = ["RowTimes"]
+
+HARDLY = 1.1
+"""Times the time of a row in larger calls: who gains less by them does not wait for them."""
+
+LEAST_ROWS = 16
+"""Below it what Python does for a call counts more than its rows do."""
+
+LOOKS_AGAIN = 128
+"""One in so many calls takes all there are, so that what is known of large calls does not get old."""
+
+_FORGETS = 1.01
+"""Times what is known, at each new call of that size. Other work makes calls longer, so that the shortest counts."""
+
+
+class RowTimes:
+    """Of the calls of one model whose rows have the same shapes."""
+
+    def __init__(self) -> None:
+        # By the number of bits of rows - 1: what is known of calls of 9 to 16 rows is at 4.
+        self._row_ns: dict[int, float] = {}
+        self._asked = 0
+
+    def note(self, rows: int, ns: int) -> None:
+        """A call of so many rows took so long."""
+        size, row_ns = (rows - 1).bit_length(), ns / rows
+        self._row_ns[size] = min(row_ns, _FORGETS * self._row_ns.get(size, row_ns))
+
+    def enough_rows(self, most: int) -> int:
+        """How many rows the next call should have at most.
+
+        That is a power of two at which a row takes hardly longer than in any larger call that is known.
+        """
+        self._asked += 1
+        if self._asked % LOOKS_AGAIN:
+            known = sorted(size for size in self._row_ns if 1 << size >= LEAST_ROWS)
+            for ordinal, size in enumerate(known[:-1], 1):
+                if self._row_ns[size] <= HARDLY * min(self._row_ns[larger] for larger in known[ordinal:]):
+                    return min(1 << size, most)
+        return most

@@ -1,0 +1,60 @@
+"""How many rows a call should have, by what calls of other sizes took."""
+
+import pytest
+
+from onnxc.serving.row_times import HARDLY, LEAST_ROWS, LOOKS_AGAIN, RowTimes
+
+MOST = 8 * LEAST_ROWS
+FIXED_NS = 1_000_000
+
+
+def noted(row_ns: dict[int, float]) -> RowTimes:
+    times = RowTimes()
+    for rows, ns in row_ns.items():
+        times.note(rows, round(rows * ns))
+    return times
+
+
+def test_where_nothing_is_known_a_call_takes_all() -> None:
+    assert RowTimes().enough_rows(MOST) == MOST
+
+
+def test_where_no_larger_call_is_known_a_call_takes_all() -> None:
+    assert noted({1: 90_000, LEAST_ROWS: 60_000}).enough_rows(MOST) == MOST
+
+
+def test_rows_that_cost_the_same_in_any_call_are_not_gathered() -> None:
+    assert noted(dict.fromkeys((1, LEAST_ROWS, 2 * LEAST_ROWS, MOST), 60_000)).enough_rows(MOST) == LEAST_ROWS
+
+
+def test_where_a_call_costs_the_same_with_any_rows_it_takes_all() -> None:
+    assert noted({rows: FIXED_NS / rows for rows in (1, LEAST_ROWS, 2 * LEAST_ROWS, MOST)}).enough_rows(MOST) == MOST
+
+
+@pytest.mark.parametrize(("times_more", "expected"), [(HARDLY - 0.01, LEAST_ROWS), (HARDLY + 0.01, 2 * LEAST_ROWS)])
+def test_what_is_gained_must_be_worth_the_wait(times_more: float, expected: int) -> None:
+    row_ns = {LEAST_ROWS: times_more * 50_000, 2 * LEAST_ROWS: 50_000, MOST: 50_000}
+    assert noted(row_ns).enough_rows(MOST) == expected
+
+
+def test_a_call_never_has_more_rows_than_may_be() -> None:
+    assert noted({LEAST_ROWS: 60_000, MOST: 60_000}).enough_rows(3) == 3
+
+
+def test_other_work_does_not_make_calls_of_a_size_look_long() -> None:
+    times = noted({LEAST_ROWS: 60_000, MOST: 60_000})
+    times.note(LEAST_ROWS, 10 * LEAST_ROWS * 60_000)
+    assert times.enough_rows(MOST) == LEAST_ROWS
+
+
+def test_what_has_become_longer_for_good_is_learned() -> None:
+    times = noted({LEAST_ROWS: 60_000, MOST: 60_000})
+    for _ in range(100):
+        times.note(LEAST_ROWS, 2 * LEAST_ROWS * 60_000)
+    assert times.enough_rows(MOST) == MOST
+
+
+def test_now_and_then_a_call_takes_all() -> None:
+    times = noted({LEAST_ROWS: 60_000, MOST: 60_000})
+    asked = [times.enough_rows(MOST) for _ in range(2 * LOOKS_AGAIN)]
+    assert asked.count(MOST) == 2
