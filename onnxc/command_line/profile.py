@@ -132,9 +132,10 @@ def _facts(profile: Profile) -> dict[str, str]:
     facts = {
         "model": profile.model + (f" at {sizes}" if sizes else ""),
         "a call": f"{profile.call_seconds * 1e3:.4g} ms with {profile.threads} threads, the median of {profile.calls}",
-        "recorded": f"{profile.recorded_seconds * 1e3:.4g} ms: "
-        + ", ".join(f"{seconds * MICRO:.1f} us {name}" for name, seconds in parts.items())
-        + f"; together {profile.accounted_share:.1%} of a call",
+        "recorded": f"{profile.recorded_seconds * 1e3:.4g} ms, {profile.accounted_share:.1%} of a call: "
+        + ", ".join(
+            f"{seconds * MICRO:.1f} us {name} ({profile.share_of_call(seconds):.1%})" for name, seconds in parts.items()
+        ),
         "machine": f"{peak}{limits.bandwidths[0].bytes_per_second / 1e9:.1f} GB/s from caches, "
         f"{slowest.bytes_per_second / 1e9:.1f} GB/s from memory",
     }

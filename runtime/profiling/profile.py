@@ -122,8 +122,11 @@ class Profile:
     @property
     def accounted_share(self) -> float:
         """What kernels, steps on the host and what is outside of them add up to, as a share of an ordinary call."""
-        whole = self.kernel_seconds + self.host_seconds + self.between_seconds
-        return whole / self.call_seconds if self.call_seconds else 0.0
+        return self.share_of_call(self.kernel_seconds + self.host_seconds + self.between_seconds)
+
+    def share_of_call(self, seconds: float) -> float:
+        """So many seconds as a share of an ordinary call."""
+        return seconds / self.call_seconds if self.call_seconds else 0.0
 
     def by_node(self) -> tuple[Total, ...]:
         """Seconds by node, most first; a kernel's go to the node that it was built around."""
