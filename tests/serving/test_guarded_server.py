@@ -1,6 +1,7 @@
 """A server with a token and TLS, and what may be wrong with how a server is started or set."""
 
 import asyncio
+import gc
 import http.client
 import shutil
 import socket
@@ -18,7 +19,7 @@ from starlette.types import Message
 import onnxc
 from onnxc.command_line.main import main
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
-from onnxc.serving import compile_apart
+from onnxc.serving import compile_apart, server
 from onnxc.serving.datatypes import array_of, datatype_of
 from onnxc.serving.grpc_service import load_configuration
 from onnxc.serving.http_body import received
@@ -40,6 +41,16 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     files = ("-days", "2", "-keyout", str(key), "-out", str(cert))
     subprocess.run((*command, *files, *names), check=True, capture_output=True)
     return cert, key
+
+
+def test_the_collector_need_not_look_at_what_was_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(server, "serve", lambda *given: frozen.append(gc.get_freeze_count()))
+    try:
+        assert CliRunner().invoke(main, ["serve", str(tmp_path)], catch_exceptions=False).exit_code == 0
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 0
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
