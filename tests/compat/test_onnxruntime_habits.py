@@ -587,3 +587,175 @@ def test_the_extension_module_has_the_functions_of_the_package(ort: ModuleType, 
     assert state.get_version_string() == ort.get_version_string()
     assert state.get_default_session_options().intra_op_num_threads == 0
     assert state.kSameAsRequested == state.ArenaExtendStrategy.kSameAsRequested
+
+
+def test_values_go_through_capsules_of_dlpack(ort: ModuleType, state: ModuleType) -> None:
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    for capsule in (X.__dlpack__(), value.__dlpack__(), value._ortvalue.to_dlpack()):
+        np.testing.assert_array_equal(state.OrtValue.from_dlpack(capsule).numpy(), X, strict=True)
+    for source in (X, value, np.array([True, False]), np.zeros((2, 0), np.float32), np.uint8([1, 255])):
+        taken = ort.OrtValue.from_dlpack(source)
+        np.testing.assert_array_equal(taken.numpy(), np.asarray(source), strict=True)
+    assert ort.OrtValue.from_dlpack(value).data_ptr() == value.data_ptr()
+    assert value.__dlpack_device__() == (1, 0)
+
+
+def test_programs_reach_for_the_session_of_the_extension_module(ort: ModuleType, state: ModuleType) -> None:
+    inner = session(ort)._sess
+    assert [arg.name for arg in inner.inputs_meta] == ["x"]
+    assert [arg.name for arg in inner.outputs_meta] == ["product", "total"]
+    assert inner.model_meta.graph_name == "products"
+    value = ort.OrtValue.ortvalue_from_numpy(X)._get_c_value()
+    given = inner.run_with_ort_values({"x": value}, ["total", "product"], ort.RunOptions())
+    assert isinstance(given, state.OrtValueVector)
+    np.testing.assert_array_equal(given[1].numpy(), PRODUCT)
+    device = state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
+    binding = state.SessionIOBinding(inner)
+    binding.bind_ortvalue_input("x", state.OrtValue.ortvalue_from_numpy(X, device))
+    binding.bind_output("product", device)
+    inner.run_with_iobinding(binding, None)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), PRODUCT)
+    doubled, result = 2 * X, np.zeros((3, 1), np.float32)
+    binding.bind_input("x", device, np.float32, doubled.shape, doubled.ctypes.data)
+    binding.bind_output("product", device, np.float32, result.shape, result.ctypes.data)
+    inner.run_with_iobinding(binding, None)
+    assert isinstance(binding.get_outputs(), state.OrtValueVector)
+    np.testing.assert_array_equal(result, 2 * PRODUCT)
+
+
+def test_devices_and_memory_are_described(ort: ModuleType) -> None:
+    cpu, cuda = ort.OrtDevice.make("cpu", 0), ort.OrtDevice.make("cuda", 2)
+    assert (cpu.device_id(), cpu.device_type(), cpu.device_mem_type(), cpu.device_vendor_id()) == (0, 0, 0, 0)
+    assert (cuda.device_id(), cuda.device_type(), cuda.device_vendor_id()) == (2, 1, ort.OrtDeviceVendorId.NVIDIA)
+    kind = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    memory = ort.OrtDeviceMemoryType.HOST_ACCESSIBLE
+    info = ort.OrtMemoryInfo.create_v2("Cpu", ort.OrtMemoryInfoDeviceType.CPU, 0, 1, memory, 128, kind)
+    assert (info.name, info.device_id, info.device_mem_type, info.allocator_type) == ("Cpu", 1, memory, kind)
+    assert len(session(ort).get_input_epdevices()) == 1
+
+
+ON_DISK = """<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Mul (x, w) }"""
+
+
+def on_disk(name: str, **stored: object) -> bytes:
+    """A model whose factors are in a file beside it, which is not there."""
+    model = model_from_text(ON_DISK)
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": name, **stored}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    model.graph.initializer.append(tensor)
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
+def test_files_of_external_data_come_from_memory(ort: ModuleType, kind: Callable[[bytes], object]) -> None:
+    options = ort.SessionOptions()
+    # ONNX Runtime wants the caller to keep it.
+    data = kind(np.float32([9, 2, 3]).tobytes())
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [data], [12])
+    opened = ort.InferenceSession(on_disk("w.bin", offset=4, length=8), options)
+    np.testing.assert_array_equal(opened.run(None, {"x": np.float32([1, 1])})[0], np.float32([2, 3]))
+
+
+def test_files_in_memory_that_are_too_short_are_refused(ort: ModuleType, state: ModuleType) -> None:
+    options = ort.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [bytes(4)], [4])
+    with pytest.raises(state.Fail if ort is onnxruntime else state.InvalidArgument):
+        ort.InferenceSession(on_disk("w.bin", offset=0, length=8), options)
+
+
+def test_nodes_are_told_with_their_provider_where_options_ask_for_it(ort: ModuleType, state: ModuleType) -> None:
+    with pytest.raises(state.Fail, match=r"'session\.record_ep_graph_assignment_info' must be set"):
+        session(ort).get_provider_graph_assignment_info()
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    parts = session(ort, MODEL, options).get_provider_graph_assignment_info()
+    assert {part.ep_name for part in parts} == {"CPUExecutionProvider"}
+    assert sorted(node.op_type for part in parts for node in part.get_nodes()) == ["MatMul", "ReduceSum"]
+
+
+@pytest.fixture
+def messages(ort: ModuleType) -> Iterator[list[tuple[int, str, str, str, str]]]:
+    """What a callback is told."""
+    given: list[tuple[int, str, str, str, str]] = []
+    ort.set_default_logger_callback(lambda *message: given.append(message), severity=1)
+    yield given
+    ort.set_default_logger_callback(None)
+    ort.set_default_logger_severity(2)
+
+
+def test_a_callback_is_told_of_the_work_of_sessions(
+    ort: ModuleType, messages: list[tuple[int, str, str, str, str]]
+) -> None:
+    options = ort.SessionOptions()
+    options.logid = "mine"
+    session(ort, MODEL, options).run(None, {"x": X})
+    assert messages
+    assert {type(part) for message in messages for part in message} == {int, str}
+    assert any(message[2] == "mine" for message in messages)
+    messages.clear()
+    ort.set_default_logger_severity(4)
+    session(ort)
+    assert not messages
+
+
+@pytest.mark.parametrize(("callback", "severity"), [(print, 5), (print, -1), ("not a callable", 2)])
+def test_what_cannot_be_told_is_refused(ort: ModuleType, callback: object, severity: int) -> None:
+    with pytest.raises(RuntimeError):
+        ort.set_default_logger_callback(callback, severity=severity)
+
+
+CONFIGURED = '{"session_options": {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "enable_profiling": 0}}'
+
+
+@pytest.mark.parametrize(("asks", "expected"), [("1", (5, 2)), ("0", (0, 0))])
+def test_options_come_from_the_model_where_the_environment_says_so(
+    ort: ModuleType, monkeypatch: pytest.MonkeyPatch, asks: str, expected: tuple[int, int]
+) -> None:
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", asks)
+    model = model_from_text(MODEL)
+    model.metadata_props.add(key="ort_config", value=CONFIGURED)
+    options = ort.InferenceSession(model.SerializeToString()).get_session_options()
+    assert (options.inter_op_num_threads, options.intra_op_num_threads) == expected
+
+
+ADAPTED = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[n, 2] x, float[2, r] a, float[r, 2] b) => (float[n, 2] y) <float[2, 0] a = {}, float[0, 2] b = {}> {
+        xa = MatMul (x, a)
+        xab = MatMul (xa, b)
+        y = Add (x, xab)
+    }"""
+
+
+@pytest.mark.parametrize("made_by", [onnxruntime, ours])
+def test_adapters_are_files_whose_values_a_run_passes(ort: ModuleType, made_by: ModuleType, tmp_path: Path) -> None:
+    values = {"a": np.float32([[3], [4]]), "b": np.float32([[5, 6]])}
+    made, file = made_by.AdapterFormat(), tmp_path / "x.onnx_adapter"
+    made.set_adapter_version(3)
+    made.set_model_version(7)
+    made.set_parameters({name: made_by.OrtValue.ortvalue_from_numpy(value) for name, value in values.items()})
+    made.export_adapter(str(file))
+    read = ort.AdapterFormat.read_adapter(str(file))
+    assert (read.get_format_version(), read.get_adapter_version(), read.get_model_version()) == (1, 3, 7)
+    for name, value in read.get_parameters().items():
+        np.testing.assert_array_equal(value.numpy(), values[name], strict=True)
+    adapter, options = ort.LoraAdapter(), ort.RunOptions()
+    adapter.Load(str(file))
+    options.add_active_adapter(adapter)
+    opened = session(ort, ADAPTED)
+    np.testing.assert_array_equal(opened.run(None, {"x": X})[0], X)
+    np.testing.assert_array_equal(opened.run(None, {"x": X}, options)[0], X + X @ values["a"] @ values["b"])
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:40], lambda data: data[:4] + b"XXXX" + data[8:]]
+)
+def test_what_is_no_adapter_is_refused(ort: ModuleType, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    made, file = ort.AdapterFormat(), tmp_path / "x.onnx_adapter"
+    made.set_parameters({"a": ort.OrtValue.ortvalue_from_numpy(X)})
+    made.export_adapter(str(file))
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(RuntimeError):
+        ort.AdapterFormat.read_adapter(str(file))
+    with pytest.raises(RuntimeError):
+        ort.LoraAdapter().Load(str(tmp_path / "nothing"))

@@ -8,14 +8,20 @@ from importlib import import_module
 
 from onnxc import __version__ as __version__
 from onnxc.compat.onnxruntime.absent import absent_name
+from onnxc.compat.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from onnxc.compat.onnxruntime.arenas import (
     OrtAllocatorType,
     OrtArenaCfg,
+    OrtDeviceMemoryType,
     OrtMemoryInfo,
+    OrtMemoryInfoDeviceType,
     create_and_register_allocator,
     create_and_register_allocator_v2,
 )
+from onnxc.compat.onnxruntime.assigned_nodes import OrtEpAssignedNode, OrtEpAssignedSubgraph
+from onnxc.compat.onnxruntime.inner_session import SessionIOBinding
 from onnxc.compat.onnxruntime.io_binding import IOBinding
+from onnxc.compat.onnxruntime.log import set_default_logger_callback, set_default_logger_severity
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
 from onnxc.compat.onnxruntime.options import (
     ExecutionMode,
@@ -31,17 +37,16 @@ from onnxc.compat.onnxruntime.session import InferenceSession
 from onnxc.compat.onnxruntime.sparse_tensors import OrtSparseFormat, SparseTensor
 
 __all__ = [
-    "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
-    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtDeviceVendorId", "OrtMemType", "OrtMemoryInfo",
-    "OrtSparseFormat", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions", "SparseTensor",
-    "create_and_register_allocator", "create_and_register_allocator_v2", "disable_telemetry_events",
+    "AdapterFormat", "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
+    "LoraAdapter", "ModelMetadata", "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtDeviceMemoryType",
+    "OrtDeviceVendorId", "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "OrtMemType", "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions",
+    "SparseTensor", "create_and_register_allocator", "create_and_register_allocator_v2", "disable_telemetry_events",
     "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
     "get_ep_devices", "get_version_string", "has_collective_ops", "preload_dlls", "print_debug_info",
     "set_default_logger_callback", "set_default_logger_severity", "set_default_logger_verbosity",
     "set_global_thread_pool_sizes", "set_seed",
 ]  # fmt: skip
-
-SessionIOBinding = IOBinding
 
 
 def __getattr__(name: str) -> object:
@@ -62,10 +67,6 @@ def get_version_string() -> str:
 def get_build_info() -> str:
     """What this is, where ONNX Runtime says how it was built."""
     return f"ORT Build Info: onnxc {__version__}"
-
-
-def set_default_logger_severity(severity: int) -> None:
-    """Changes nothing: what there is to say is raised or warned of."""
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
@@ -90,10 +91,6 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Changes nothing: there are none."""
-
-
-def set_default_logger_callback(_callback: object) -> None:
-    """Changes nothing: what there is to say is raised or warned of."""
 
 
 def set_global_thread_pool_sizes(_intra_op: int, _inter_op: int) -> None:

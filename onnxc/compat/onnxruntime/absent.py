@@ -4,9 +4,6 @@ from collections.abc import Mapping
 
 __all__ = ["ABSENT", "ABSENT_ATTRIBUTES", "absent_attribute", "absent_name"]
 
-_ADAPTERS = (
-    "LoRA adapters are files of ONNX Runtime's own; put the weights into the model, or swap them by with_weights"
-)
 _COMPILED = "onnxc.compile(...).save(path) writes compiled models"
 _DEVICES = "there is one provider, the CPU; for GPUs use onnxc.compile(target='cuda')"
 _PACKAGES = "packages of models are files of ONNX Runtime's own; onnxc serve has repositories of models"
@@ -17,7 +14,6 @@ _QUANTIZE = "weights in blocks of few bits are written by the tools of ONNX Runt
 _INSIDE = "it is a part of ONNX Runtime's package that programs do not need"
 
 ABSENT = {
-    "AdapterFormat": _ADAPTERS,
     "copy_tensors": _STREAMS,
     "cuda_version": _DEVICES,
     "DeviceReset": _INSIDE,
@@ -31,7 +27,6 @@ ABSENT = {
     "get_registered_ep_kernel_defs": _INSIDE,
     "get_session_initializer": _INSIDE,
     "import_capi_exception": _INSIDE,
-    "LoraAdapter": _ADAPTERS,
     "ModelCompiler": _COMPILED,
     "ModelPackage": _PACKAGES,
     "ModelPackageComponentContext": _PACKAGES,
@@ -42,9 +37,6 @@ ABSENT = {
     "OrtCompileApiFlags": _COMPILED,
     "OrtCompiledModelCompatibility": _COMPILED,
     "OrtDeviceEpIncompatibilityReason": _DEVICES,
-    "OrtDeviceMemoryType": _DEVICES,
-    "OrtEpAssignedNode": _DEVICES,
-    "OrtEpAssignedSubgraph": _DEVICES,
     "OrtEpContextData": _COMPILED,
     "OrtEpContextDataBuffer": _COMPILED,
     "OrtEpDevice": _DEVICES,
@@ -52,7 +44,6 @@ ABSENT = {
     "OrtExternalInitializerInfo": "SessionOptions.add_external_initializers takes the values",
     "OrtHardwareDevice": _DEVICES,
     "OrtHardwareDeviceType": _DEVICES,
-    "OrtMemoryInfoDeviceType": _DEVICES,
     "OrtSyncStream": _STREAMS,
     "pack_fp4_weights_for_cuda_moe_gemm": _QUANTIZE,
     "package_name": _INSIDE,
@@ -73,8 +64,6 @@ ABSENT = {
 ABSENT_ATTRIBUTES = {
     "add_provider_for_devices": _DEVICES,
     "clear_ep_context_data_read_func": _COMPILED,
-    "get_input_epdevices": _DEVICES,
-    "get_provider_graph_assignment_info": "there is one provider; exe.report() says how each node is run",
     "set_ep_context_data_read_func": _COMPILED,
 }
 """Methods of sessions and of their options."""

@@ -7,8 +7,8 @@ from enum import IntEnum
 from onnxc.compat.onnxruntime.ort_values import OrtMemType
 
 __all__ = [
-    "ArenaExtendStrategy", "OrtAllocatorType", "OrtArenaCfg", "OrtMemoryInfo", "create_and_register_allocator",
-    "create_and_register_allocator_v2",
+    "ArenaExtendStrategy", "OrtAllocatorType", "OrtArenaCfg", "OrtDeviceMemoryType", "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType", "create_and_register_allocator", "create_and_register_allocator_v2",
 ]  # fmt: skip
 
 
@@ -27,14 +27,46 @@ class ArenaExtendStrategy(IntEnum):
     kSameAsRequested = 1
 
 
+class OrtDeviceMemoryType(IntEnum):
+    """Kinds of memory of a device."""
+
+    DEFAULT = 0
+    HOST_ACCESSIBLE = 5
+
+
+class OrtMemoryInfoDeviceType(IntEnum):
+    """Kinds of devices that memory is of."""
+
+    CPU = 0
+    GPU = 1
+    FPGA = 2
+    NPU = 3
+
+
 class OrtMemoryInfo:
     """Where an allocator gets its memory."""
 
-    device_mem_type = 0
+    device_mem_type = OrtDeviceMemoryType.DEFAULT
     device_vendor_id = 0
 
     def __init__(self, name: str, kind: OrtAllocatorType, device_id: int, memory: OrtMemType) -> None:
         self.name, self.allocator_type, self.device_id, self.mem_type = name, kind, device_id, memory
+
+    @classmethod
+    def create_v2(
+        cls,
+        name: str,
+        device_type: OrtMemoryInfoDeviceType,
+        vendor_id: int,
+        device_id: int,
+        memory: OrtDeviceMemoryType,
+        alignment: int,
+        kind: OrtAllocatorType,
+    ) -> "OrtMemoryInfo":
+        """As the constructor, with more of the device. Nothing here is on another device, nor aligned otherwise."""
+        made = cls(name, kind, device_id, OrtMemType.DEFAULT)
+        made.device_vendor_id, made.device_mem_type = vendor_id, memory
+        return made
 
     @classmethod
     def of_cpu(cls) -> "OrtMemoryInfo":

@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, SupportsIndex
 
+import numpy as np
+
 from onnxc.compat.onnxruntime.absent import absent_attribute
+from onnxc.compat.onnxruntime.adapters import LoraAdapter
 from onnxc.compat.onnxruntime.ort_values import OrtValue
 from onnxc.compat.onnxruntime.providers import expect_known
 from onnxc.compat.onnxruntime.status import NotImplemented as NotSupported
@@ -87,6 +90,10 @@ def _of_type(name: str, value: object, kind: type) -> object:
     raise TypeError(f"{name} is {value!r}, expected a value of type {kind.__name__}")
 
 
+def _bytes_of(buffer: bytes | bytearray | memoryview | np.ndarray) -> memoryview:
+    return memoryview(buffer.tobytes() if isinstance(buffer, np.ndarray) else buffer).cast("B")
+
+
 class SessionOptions(_Options):
     """intra_op_num_threads: of a call, 0 for all that the process may use. optimized_model_filepath: where the model is
     written, as it was read. enable_profiling: `end_profiling` writes a trace of one call.
@@ -112,6 +119,8 @@ class SessionOptions(_Options):
         "use_per_session_threads": True,
     }
     enable_profiling: bool
+    log_severity_level: int
+    logid: str
     intra_op_num_threads: int
     optimized_model_filepath: str
     profile_file_prefix: str
@@ -121,6 +130,7 @@ class SessionOptions(_Options):
         self._sizes_by_name: dict[str, int] = {}
         self._sizes_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, OrtValue] = {}
+        self._files: dict[str, memoryview] = {}
         self._providers: list[tuple[str, Mapping[object, object]]] = []
         self._is_canceled = False
 
@@ -148,9 +158,15 @@ class SessionOptions(_Options):
         """Values for initializers whose data is not there."""
         self._initializers.update(zip(names, values, strict=True))
 
-    def add_external_initializers_from_files_in_memory(self, *_arguments: object) -> None:
-        """Not supported: `add_external_initializers` takes the values."""
-        raise NotSupported("files of external data in memory; use add_external_initializers")
+    def add_external_initializers_from_files_in_memory(
+        self,
+        names: Sequence[str],
+        buffers: Sequence[bytes | bytearray | memoryview | np.ndarray],
+        lengths: Sequence[int],
+    ) -> None:
+        """Files of external data by the names that the model calls them by, in place of those beside it."""
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self._files[name] = _bytes_of(buffer)[: operator.index(length)]
 
     def add_provider(self, name: str, options: Mapping[object, object]) -> None:
         """A provider of sessions that are made without `providers`. Raises RuntimeError for an unknown name."""
@@ -189,6 +205,10 @@ class RunOptions(_Options):
     }
     terminate: bool
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._adapters: list[LoraAdapter] = []
+
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry, which changes nothing."""
         self._add_entry(key, value)
@@ -197,6 +217,6 @@ class RunOptions(_Options):
         """The entry. Raises RuntimeError where there is none."""
         return self._entry(key)
 
-    def add_active_adapter(self, _adapter: object) -> None:
-        """Not supported: adapters of LoRA are files of ONNX Runtime's own."""
-        raise NotSupported("adapters of LoRA; merge them into the model")
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """A run passes the parameters of the adapter as inputs, but for those that it is given."""
+        self._adapters.append(adapter)

@@ -13,7 +13,6 @@ from onnxc.compat.onnxruntime.node_args import tensor_text
 from onnxc.compat.onnxruntime.sparse_tensors import SparseTensor
 from onnxc.compiler.frontend.element_types import ELEMENT_TYPES, code_of
 from onnxc.compiler.ir.dtypes import dtype_of
-from onnxc.runtime.records import record
 from onnxc.runtime.sparse_tensor import SparseTensor as StoredTensor
 
 __all__ = [
@@ -47,40 +46,81 @@ class OrtMemType(IntEnum):
     DEFAULT = 0
 
 
-@record
-class OrtDevice:
-    """A device by its kind and index."""
+_KINDS = {"cpu": 0, "cuda": 1, "gpu": 1, "webgpu": 1, "fpga": 2, "cann": 3, "npu": 3, "dml": 4}
+_VENDORS = {
+    "cuda": OrtDeviceVendorId.NVIDIA, "dml": OrtDeviceVendorId.MICROSOFT, "cann": OrtDeviceVendorId.HUAWEI,
+}  # fmt: skip
 
-    kind: str
-    index: int
+
+class OrtDevice:
+    """A device, there or not: the numbers of its kind, its kind of memory, and its maker if given, and its index."""
+
+    def __init__(self, kind: int, memory: int, *vendor_and_index: int) -> None:
+        *vendor, self._index = vendor_and_index
+        self._kind, self._memory, self._vendor = kind, memory, OrtDeviceVendorId(*vendor or (0,))
 
     @staticmethod
-    def make(name: str, device_id: int) -> "OrtDevice":
-        """The device of that kind, there or not."""
-        return OrtDevice(name.lower(), device_id)
+    def make(name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
+        """The device of that kind. Raises RuntimeError for a kind that there is not."""
+        kind = name.lower()
+        if kind not in _KINDS:
+            raise RuntimeError(f"Unsupported device type: {name}")
+        return OrtDevice(_KINDS[kind], 0, _VENDORS.get(kind, 0) if vendor_id < 0 else vendor_id, device_id)
+
+    @staticmethod
+    def cpu() -> int:
+        """The number of this kind of device, as that of the others."""
+        return _KINDS["cpu"]
+
+    @staticmethod
+    def cuda() -> int:
+        return _KINDS["cuda"]
+
+    @staticmethod
+    def dml() -> int:
+        return _KINDS["dml"]
+
+    @staticmethod
+    def default_memory() -> int:
+        """The number of the one kind of memory."""
+        return 0
 
     def _get_c_device(self) -> "OrtDevice":
         """What functions of the extension module take: here the device itself."""
         return self
 
     def device_id(self) -> int:
-        return self.index
+        return self._index
 
     def device_type(self) -> int:
-        return 0 if self.kind == "cpu" else 1
+        return self._kind
 
     def device_mem_type(self) -> int:
-        return 0
+        return self._memory
 
     def device_vendor_id(self) -> OrtDeviceVendorId:
-        return OrtDeviceVendorId.NVIDIA if self.kind == "cuda" else OrtDeviceVendorId.NONE
+        return self._vendor
 
 
-def expect_cpu(device_type: str) -> None:
+def expect_cpu(device: str | OrtDevice) -> None:
     """RuntimeError for another device than the CPU."""
-    if device_type.lower() != "cpu":
-        message = f"values are kept on the CPU here, not on {device_type!r}: for GPUs use onnxc.compile(target='cuda')"
+    kind = device.device_type() if isinstance(device, OrtDevice) else _KINDS.get(device.lower())
+    if kind != _KINDS["cpu"]:
+        message = f"values are kept on the CPU here, not on {device!r}: for GPUs use onnxc.compile(target='cuda')"
         raise RuntimeError(message)
+
+
+class _Capsule:
+    """What a library gave for a tensor on the CPU, as NumPy takes it."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_options: object) -> object:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
 
 class OrtValue:
@@ -90,7 +130,7 @@ class OrtValue:
         self._value = value
 
     @staticmethod
-    def ortvalue_from_numpy(array: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
+    def ortvalue_from_numpy(array: np.ndarray, device_type: str | OrtDevice = "cpu", device_id: int = 0) -> "OrtValue":
         """The array as a value; only what is not contiguous is copied."""
         expect_cpu(device_type)
         # A scalar would become an array of rank 1.
@@ -118,9 +158,21 @@ class OrtValue:
         return OrtValue(sparse.stored())
 
     @staticmethod
-    def from_dlpack(source: object) -> "OrtValue":
-        """What another library shares through DLPack."""
-        return OrtValue(np.from_dlpack(source))  # type: ignore[arg-type]
+    def from_dlpack(source: object, is_bool_tensor: bool = False) -> "OrtValue":
+        """What another library shares through DLPack: a tensor of it, or the capsule that it gave.
+
+        is_bool_tensor: the bytes are booleans, which old capsules have no type for.
+        """
+        array = np.from_dlpack(source if hasattr(source, "__dlpack__") else _Capsule(source))
+        return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
+
+    @property
+    def _ortvalue(self) -> "OrtValue":
+        """The value of the extension module, which programs reach for: here the value itself."""
+        return self
+
+    def _get_c_value(self) -> "OrtValue":
+        return self
 
     def _tensor(self) -> np.ndarray:
         if not isinstance(self._value, np.ndarray):
@@ -136,6 +188,10 @@ class OrtValue:
 
     def __dlpack__(self, **options: object) -> object:
         return self._tensor().__dlpack__(**options)  # type: ignore[arg-type]
+
+    def to_dlpack(self) -> object:
+        """The capsule that `from_dlpack` of another library takes."""
+        return self.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._tensor().__dlpack_device__()

@@ -14,14 +14,17 @@ import numpy.typing as npt
 import onnxc
 from onnxc.compat.onnxruntime.absent import absent_attribute
 from onnxc.compat.onnxruntime.arenas import OrtMemoryInfo
+from onnxc.compat.onnxruntime.assigned_nodes import OrtEpAssignedSubgraph, assigned_nodes
 from onnxc.compat.onnxruntime.feeds import expect_outputs, expect_required, imported_feed
+from onnxc.compat.onnxruntime.inner_session import InnerSession
 from onnxc.compat.onnxruntime.io_binding import IOBinding
+from onnxc.compat.onnxruntime.log import INFO, log
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg, metadata_of
 from onnxc.compat.onnxruntime.options import RunOptions, SessionOptions
 from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtDeviceVendorId, OrtValue, OrtValueVector, ort_outputs
 from onnxc.compat.onnxruntime.providers import chosen_providers
 from onnxc.compat.onnxruntime.seeds import RunSeeds
-from onnxc.compat.onnxruntime.source import open_model
+from onnxc.compat.onnxruntime.source import configured, open_model
 from onnxc.compat.onnxruntime.status import Fail, InvalidArgument, ModelLoadCanceled, as_input_errors, as_model_errors
 from onnxc.runtime.executable import Executable
 from onnxc.runtime.submitted_calls import submit_call
@@ -66,7 +69,9 @@ class InferenceSession:
             raise ModelLoadCanceled("Graph loading canceled due to user request.")
         with as_model_errors():
             self._model = open_model(path_or_bytes, self._options)
+            self._options = configured(self._options, self._model.outline)
             self._write_optimized()
+        self._log("a session of the model %r", self._model.outline.graph.name)
         self._args = {arg.name: arg for arg in (*self._model.inputs, *self._model.overridable)}
         self._overridable = {arg.name for arg in self._model.overridable}
         self._compiled: dict[bool, Executable] = {}
@@ -221,6 +226,19 @@ class InferenceSession:
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Changes nothing: there are no graphs of a GPU."""
 
+    def get_input_epdevices(self) -> list[None]:
+        """For each input that nobody has chosen a device for it, as there is one."""
+        return [None for _ in self._model.inputs]
+
+    def get_provider_graph_assignment_info(self) -> Sequence[OrtEpAssignedSubgraph]:
+        """The nodes of the model, each as a part of its own. Raises Fail unless the options ask for it."""
+        return assigned_nodes(self._model.outline, self._options._entries)
+
+    @property
+    def _sess(self) -> InnerSession:
+        """The session of the extension module, which programs reach for."""
+        return InnerSession(self)
+
     def __getattr__(self, name: str) -> object:
         """What is not here says why."""
         raise absent_attribute(self, name)
@@ -243,6 +261,9 @@ class InferenceSession:
     ) -> list[object]:
         if run_options is not None and run_options.terminate:
             raise Fail("Exiting due to terminate flag being set to true.")
+        adapters = run_options._adapters if run_options is not None else ()
+        for adapter in reversed(adapters):
+            feed = {**adapter.parameters, **feed}
         wanted = expect_outputs(names, self._model.outputs)
         values = imported_feed(feed, self._args)
         executable = self._executable(is_open=any(name in self._overridable for name in values))
@@ -256,6 +277,7 @@ class InferenceSession:
         """The compiled model, with initializers as constants or, where a run passes others, as inputs."""
         with self._lock:
             if is_open not in self._compiled:
+                self._log("the model %r is compiled", self._model.outline.graph.name)
                 threads = operator.index(self._options.intra_op_num_threads) or None
                 with as_model_errors():
                     self._compiled[is_open] = onnxc.compile(
@@ -271,6 +293,9 @@ class InferenceSession:
         events = trace["traceEvents"] if isinstance(trace, Mapping) else trace
         assert isinstance(events, list), type(events)
         return [event for event in events if isinstance(event, Mapping) and event.get("ph") == "X"]
+
+    def _log(self, message: str, *arguments: object) -> None:
+        log(INFO, self._options.log_severity_level, self._options.logid, "session.py", message % arguments)
 
     def _write_optimized(self) -> None:
         path = self._options.optimized_model_filepath

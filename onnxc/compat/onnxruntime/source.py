@@ -1,5 +1,8 @@
 """The model of a session: read, checked and typed when it is made, with other initializers where options say so."""
 
+import copy
+import json
+import os
 from collections.abc import Collection, Mapping, Sequence
 
 from onnxc.compat.onnxruntime.node_args import NodeArg, declared_arg, inferred_arg
@@ -37,8 +40,8 @@ def open_model(source: ModelSource, options: SessionOptions) -> SessionModel:
 
     Raises ModelError, UnsupportedError, InputError; Fail for operators that nobody has brought.
     """
-    if options._initializers:
-        source = _with_initializers(read_model(source).proto, options)
+    if options._initializers or options._files:
+        source = _with_initializers(_with_files(read_model(source).proto, options._files), options)
     loaded = read_model(source)
     graph = loaded.outline.graph
     sizes = _fixed_sizes(graph.input, options)
@@ -81,6 +84,41 @@ def _fixed_sizes(inputs: Sequence[ValueInfoProto], options: SessionOptions) -> d
 
 def _symbols(infos: Sequence[ValueInfoProto]) -> set[str]:
     return {dim.dim_param for info in infos for dim in info.type.tensor_type.shape.dim}
+
+
+def _with_files(model: ModelProto, files: Mapping[str, memoryview]) -> ModelProto:
+    """The model with the data that it has in these files. Raises InvalidArgument where a file is too short."""
+    for tensor in model.graph.initializer:
+        stored = {entry.key: entry.value for entry in tensor.external_data}
+        if tensor.data_location != TensorProto.EXTERNAL or stored.get("location") not in files:
+            continue
+        data, start = files[stored["location"]], int(stored.get("offset", 0))
+        stop = start + int(stored["length"]) if "length" in stored else len(data)
+        if stop > len(data):
+            message = f"the data of {tensor.name!r} ends at byte {stop} of {stored['location']}, which has {len(data)}"
+            raise InvalidArgument(message)
+        tensor.raw_data = bytes(data[start:stop])
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    return model
+
+
+def configured(options: SessionOptions, model: ModelProto) -> SessionOptions:
+    """The options with those that the model has in its metadata, where the environment asks for them.
+
+    Raises Fail where they are no JSON.
+    """
+    texts = [entry.value for entry in model.metadata_props if entry.key == "ort_config"]
+    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1" or not texts:
+        return options
+    try:
+        named = json.loads(texts[0])["session_options"]
+        changed = copy.copy(options)
+        for name, value in named.items():
+            setattr(changed, name, value)
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise Fail(f"the options in the model's metadata cannot be read: {problem}") from problem
+    return changed
 
 
 def _with_initializers(model: ModelProto, options: SessionOptions) -> ModelProto:

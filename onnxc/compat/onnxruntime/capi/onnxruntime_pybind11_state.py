@@ -4,7 +4,7 @@ from importlib import import_module
 
 from onnxc.compat.onnxruntime.absent import absent_name
 from onnxc.compat.onnxruntime.arenas import ArenaExtendStrategy, OrtAllocatorType, OrtArenaCfg, OrtMemoryInfo
-from onnxc.compat.onnxruntime.io_binding import IOBinding as SessionIOBinding
+from onnxc.compat.onnxruntime.inner_session import SessionIOBinding
 from onnxc.compat.onnxruntime.node_args import ModelMetadata, NodeArg
 from onnxc.compat.onnxruntime.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 from onnxc.compat.onnxruntime.ort_values import OrtDevice, OrtValue, OrtValueVector
