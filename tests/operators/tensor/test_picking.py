@@ -1,9 +1,14 @@
 """TopK, NonZero, Compress, OneHot, Unique, ReverseSequence: elements picked, marked and reordered by their values."""
 
 import numpy as np
+import onnx
 import pytest
 
 import onnxc
+from onnxc.compiler.frontend.check import check_model
+from onnxc.compiler.frontend.lower import lower_model
+from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.makers import made_by
 from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
@@ -165,6 +170,20 @@ def test_each_sequence_is_reversed_up_to_its_length(way: str, time: int) -> None
     inputs = {"input": x, "sequence_lens": lengths}
     (got,) = run_operator("ReverseSequence", inputs, opset=10, way=way, time_axis=time, batch_axis=1 - time)
     assert_same(got, expected)
+
+
+def test_whole_sequences_are_an_axis_backwards() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[time, batch, 2] x) => (float[time, batch, 2] y) {
+        time = Shape<start = 0, end = 1>(x)
+        batch = Shape<start = 1, end = 2>(x)
+        lengths = Expand(time, batch)
+        y = ReverseSequence<time_axis = 0, batch_axis = 1>(x, lengths)
+    }"""
+    module = lower_model(check_model(read_model(onnx.parser.parse_model(text))))
+    assert made_by(module.main.body.results[0], "slice") is not None
+    x = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    assert_same(onnxc.compile(onnx.parser.parse_model(text))(x), x[::-1])
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -3,8 +3,9 @@
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import known_integers, of_shape
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.makers import unbroadcast
 from onnxc.compiler.ir.module import Value
 
 
@@ -26,7 +27,15 @@ def reverse_sequence(node: Node, ir: Builder) -> Value:
         if length < 0 or at_least(length, x.shape[time] + 1):
             message = f"sequence_lens has {length}, the axis of time {x.shape[time]} elements"
             node.fail("reverse-lengths", message, rule="ONNX ReverseSequence, sequence_lens")
+    if _are_all(lengths, x.shape[time], ir):
+        return ir.reverse(x, time)
     ends = ir.broadcast(lengths, (batch,), x.shape[:2])
     index = ir.iota(x.shape[:2], time, I64)
     source = ir.select(ir.less(index, ends), ir.sub(ir.sub(ends, 1), index), index)
     return ir.gather_along(x, ir.broadcast(source, (0, 1), x.shape), time)
+
+
+def _are_all(lengths: Value, size: Dim, ir: Builder) -> bool:
+    """Whether sequences are certainly whole, as those that stand for an axis backwards (tf2onnx writes these)."""
+    known = ir.known(unbroadcast(lengths)[0])
+    return known is not None and all(length == size for length in known)
