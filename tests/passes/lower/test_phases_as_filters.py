@@ -7,6 +7,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value, walk
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from tests.passes.golden import M, N, Pair, assert_same_meaning, built, check_pair, f32
@@ -33,14 +34,30 @@ def _transposed(
 
 def _two_phases(b: Builder, x: Value) -> Value:
     """x: f32[N, M, 5], four taps [2, 5, 4] -> two taps [phase * 2, 5, 2]; the result of phase 0 is not the first."""
-    filters = _filters(2, 5, 4)
+    return _two_phases_of(b, x, _filters(2, 5, 4))
+
+
+def _two_phases_of(b: Builder, x: Value, filters: np.ndarray) -> Value:
     united = b.constant(np.ascontiguousarray(np.concatenate([filters[..., 1::2], filters[..., 0::2]])))
     y = b.convolution(x, united, [1], [1], [1], [1], dimensions="n0c,oi0->n0c")
     joined = b.reshape(b.reshape(y, (N, M + 1, 2, 2)), (N, 2 * M + 2, 2))
     return b.slice(joined, (0, 1, 0), (N, 2 * M, 2))
 
 
+def _dequantized(b: Builder, x: Value) -> Value:
+    """As `_two_phases`, of filters that are bytes times a scale"""
+    codes = np.arange(40, dtype=np.int8).reshape(2, 5, 4)
+    w = b.mul(b.cast(b.constant(codes), F32), 0.5)
+    return b.convolution(x, w, [1], [2], [2], [1], input_dilations=[2], dimensions="n0c,oi0->n0c")
+
+
+def _two_phases_of_bytes(b: Builder, x: Value) -> Value:
+    filters = np.arange(40, dtype=np.float32).reshape(2, 5, 4) / 2
+    return _two_phases_of(b, x, filters)
+
+
 PAIRS = {
+    "dequantised filters": Pair((f32(N, M, 5),), _dequantized, _two_phases_of_bytes, rounds=True, sizes=(2, 5)),
     "phases are filters": Pair(
         (f32(N, M, 5),),
         lambda b, x: _transposed(b, x, _filters(2, 5, 4), [2], [2], [2], "n0c,oi0->n0c"),
