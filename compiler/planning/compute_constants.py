@@ -4,27 +4,20 @@ That are weights that are widened or turned before a kernel reads them, and what
 compute as they read it, as the rows that are picked from a quantised table, stays as narrow as it is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.meanings import bytes_of, computes, cone_of, elements_of_cone, repeats
 from onnxc.compiler.ir.module import Block, Module, Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
-from onnxc.compiler.ir.types import TensorType, type_symbols
+from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.passes.notes import note
 from onnxc.compiler.planning.choose_schedules import PlanTarget
 from onnxc.compiler.planning.plan import fuse_for, needed_after
 from onnxc.compiler.planning.split_steps import split_steps
 
 __all__ = ["compute_constants"]
-
-COMPUTED = ("generator", "movement", "pointwise")
-"""Kinds that take no more work than they have elements."""
-
-MOST_GROWTH = 8
-"""A result of more times the bytes of the constants that it is made of only repeats them: of 4 bits f32 is 8 times."""
 
 
 def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Module:
@@ -41,14 +34,14 @@ def compute_constants(module: Module, target: PlanTarget, most_bytes: int) -> Mo
         nonlocal left
         if op not in wanted:
             return None
-        cone = _cone(op)
-        if max(_bytes(each.result) for each in cone) > left:
+        cone = cone_of(op)
+        if max(bytes_of(each.result) for each in cone) > left:
             note(
                 "folding-limit", "what is made of constants is left to the calls: it takes too much memory", op.location
             )
             return None
-        left -= _bytes(op.result)
-        return build.constant(np.asarray(_evaluated(op, [each for each in ops if each in cone]), order="C"))
+        left -= bytes_of(op.result)
+        return build.constant(np.asarray(elements_of_cone(cone), order="C"))
 
     names = tuple(dict.fromkeys(op.name for op in ops if op in wanted))
     changed = rewrite(module, [Rule("compute_constants", names, compute)]) if wanted else module
@@ -62,17 +55,12 @@ def _wanted(block: Block, target: PlanTarget) -> Iterator[Op]:
     outside = {value for op in block.ops if not known.issuperset(op.results) for value in op.operands}
     outside.update(block.results)
     read = known & outside
-    cones = {op: _cone(op) for op in block.ops if not read.isdisjoint(op.results)}
-    kept = [op for op, cone in cones.items() if not _repeats(op, cone)]
+    cones = {op: cone_of(op) for op in block.ops if not read.isdisjoint(op.results)}
+    kept = [op for op, cone in cones.items() if not repeats(op, cone)]
     written = frozenset(_written(block, target) if kept else ())
     for op in kept:
         if not written.isdisjoint(cones[op]):
             yield op
-
-
-def _repeats(op: Op, cone: Iterable[Op]) -> bool:
-    """Whether a result is much larger than the constants that it is made of."""
-    return _bytes(op.result) > MOST_GROWTH * sum(each.array().nbytes for each in cone if each.name == "constant")
 
 
 def _of_constants(block: Block) -> frozenset[Value]:
@@ -80,9 +68,7 @@ def _of_constants(block: Block) -> frozenset[Value]:
     constant: set[Value] = set()
     computed: set[Value] = set()
     for op in block.ops:
-        if len(op.results) != 1 or PRIMITIVES[op.name].kind not in COMPUTED:
-            continue
-        if isinstance(op.result.type, TensorType) and not op.symbols and constant.issuperset(op.operands):
+        if computes(op) and constant.issuperset(op.operands):
             constant.update(op.results)
             computed.update(op.results if op.operands else ())
     return frozenset(computed)
@@ -98,29 +84,3 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
             yield from (group.last for group in groups)
         else:
             yield step
-
-
-def _cone(op: Op) -> frozenset[Op]:
-    """The op and all that it is made of."""
-    seen, waiting = {op}, [op]
-    while waiting:
-        makers = {operand.op for operand in waiting.pop().operands if operand.op is not None} - seen
-        seen |= makers
-        waiting += makers
-    return frozenset(seen)
-
-
-def _bytes(value: Value) -> int:
-    elements = value.tensor.elements
-    assert isinstance(elements, int), value
-    return elements * value.dtype.itemsize
-
-
-def _evaluated(op: Op, cone: Sequence[Op]) -> np.ndarray:
-    """The result of `op`, which is made by the ops of `cone`, in order."""
-    arrays: dict[Value, np.ndarray] = {}
-    for each in cone:
-        (arrays[each.result],) = apply_meaning(
-            each.name, [arrays[operand] for operand in each.operands], each.attributes, {}
-        )
-    return arrays[op.result]

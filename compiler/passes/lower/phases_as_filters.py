@@ -10,9 +10,8 @@ import math
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.meanings import apply_meaning
+from onnxc.compiler.ir.meanings import constant_elements
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
-from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import image_labels, parse_dimensions
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 from onnxc.runtime.records import record
@@ -23,9 +22,6 @@ LANES = 16
 FEWER_LANES = 2
 """So many times fewer lanes for each element pay for bringing the phases between each other: at half the lanes, 64
 channels of 28 x 28 to 8 filters of 2 x 2, this took 0.44 times as long."""
-
-FOLDED_KINDS = ("generator", "movement", "pointwise")
-"""Of what filters are made of constants by: kinds that take no more work than they have elements."""
 
 
 def phases_as_filters(module: Module) -> Module:
@@ -51,7 +47,7 @@ def unite_phases(op: Op, build: Rewriter) -> Outcome:
     labels, axes = parse_dimensions(op.text("dimensions")), _axes(op)
     if axes is None or not _gains(w.shape[labels.w.output], axes):
         return None
-    filters = _elements(w)
+    filters = constant_elements(w)
     if filters is None:
         return None
     count, images = len(axes), image_labels(len(axes))
@@ -93,20 +89,6 @@ def _axis(spread: int, size: int, low: int, high: int) -> _Axis:
     before, taps = (low + skipped + 1) // spread - 1, size // spread
     behind = -(-(low + skipped + high - size + 2) // spread) + taps - 2 - before
     return _Axis(spread, taps, before, max(behind, 0), skipped)
-
-
-def _elements(w: Value) -> np.ndarray | None:
-    """What constants alone decide: filters that are dequantised are folded by nothing before, as they would grow."""
-    op = w.op
-    if op is None or PRIMITIVES[op.name].kind not in FOLDED_KINDS or not w.tensor.is_static:
-        return None
-    arrays = []
-    for operand in op.operands:
-        array = _elements(operand)
-        if array is None:
-            return None
-        arrays.append(array)
-    return apply_meaning(op.name, arrays, op.attributes, {})[0]
 
 
 def _gains(filters: Dim, axes: tuple[_Axis, ...]) -> bool:
