@@ -231,7 +231,7 @@ def _scenario(made: Sequence[Measurement]) -> RenderableType:
             each.runtime + ("" if each.bound_seconds is None else f" within {seconds_text(each.bound_seconds)}"),
             str(each.threads),
             str(each.callers),
-            f"{each.calls_per_second:.4g}",
+            f"{each.calls_per_second:.4g}" if each.calls else "none",
             *("" if each.latency is None else seconds_text(getattr(each.latency, name)) for name in FIGURES),
             str(each.calls),
             _ratio(ours.get((each.threads, each.callers)), each),

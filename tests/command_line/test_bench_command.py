@@ -56,6 +56,12 @@ def test_a_table_of_starts_answers_and_scenarios(digits: Path) -> None:
     assert "x as fast" in result.stdout
 
 
+def test_a_server_that_no_rate_holds_for_has_none(tiny: Path) -> None:
+    result = bench(tiny, "--dim", "N=2", "--scenario", "server", "--bound", "0.000001", *FEW)
+    assert result.exit_code == 0
+    assert re.search(r"onnxc within \S+ n?s +1 +2 +none +0 *$", result.stdout, re.MULTILINE)
+
+
 def test_json_has_all_figures(artifact: Path) -> None:
     result = bench(artifact, "--dim", "batch=3", "--json", "--bound", "250", *FEW)
     assert result.exit_code == 0
