@@ -53,8 +53,18 @@ def load_command(name: str) -> click.Command:
     return command
 
 
+VERBOSE = "--verbose"
+
+
 class LazyGroup(click.Group):
     """A group whose members know their names and a line of help; the one that is called is loaded in its place."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments that are left for the command, behind which `--verbose` may stand, too."""
+        end = args.index("--") if "--" in args else len(args)
+        if VERBOSE in args[:end]:
+            args = [VERBOSE, *(argument for argument in args[:end] if argument != VERBOSE), *args[end:]]
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -83,7 +93,7 @@ def print_version(context: click.Context, _option: click.Parameter, is_wanted: b
     callback=print_version,
     help="Show the version and exit.",
 )
-@click.option("--verbose", is_flag=True, help="Log what is being done; else only a terminal shows it.")
+@click.option(VERBOSE, is_flag=True, help="Log what is being done; else only a terminal shows it.")
 def main(verbose: bool) -> None:
     """Compiles ONNX models to native code, and runs them.
 

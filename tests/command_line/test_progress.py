@@ -32,8 +32,13 @@ def test_a_pipe_sees_nothing_but_results(model: Path) -> None:
     assert CliRunner().invoke(main, ["compile", str(model)]).stderr == ""
 
 
-def test_verbose_logs_every_stage_with_its_time(model: Path) -> None:
-    result = CliRunner().invoke(main, ["--verbose", "compile", str(model)])
+@pytest.mark.parametrize("ordinal", [0, 1, 2])
+def test_verbose_logs_every_stage_with_its_time(ordinal: int, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the command, behind it, and behind its arguments; nothing is in the cache, which would have no stages."""
+    monkeypatch.setenv("ONNXC_CACHE", str(model.parent / "cache"))
+    arguments = ["compile", str(model)]
+    arguments.insert(ordinal, "--verbose")
+    result = CliRunner().invoke(main, arguments)
     lines = result.stderr.splitlines()
     stages = [match[1] for line in lines if (match := re.fullmatch(r"tiny\.onnx: (\w+), \d+ s", line))]
     assert tuple(stages) == STAGES
