@@ -210,13 +210,14 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def rest_app(service: Service, threads: Executor) -> Starlette:
     """The application; what takes time runs in the threads."""
-    routes = [
+    # They are looked through in order: what most requests are for is first.
+    routes = [_route(service, threads, "POST", f"{path}/infer", partial(_infer, service, threads)) for path in MODEL]
+    routes += [
         _route(service, threads, method, path + end, partial(_in_threads, service, threads, handler))
         for method, paths, end, handler in ROUTES
         for path in paths
     ]
     routes += [Route(path, _open_endpoint(service, handler), methods=["GET"]) for path, handler in OPEN_ROUTES]
-    routes += [_route(service, threads, "POST", f"{path}/infer", partial(_infer, service, threads)) for path in MODEL]
     streams = _generate_stream(service, threads)
     routes += [Route(f"{path}/generate_stream", streams, methods=["POST"]) for path in MODEL]
     page = resources.files("onnxc.serving").joinpath("page.html").read_bytes()
