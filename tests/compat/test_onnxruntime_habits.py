@@ -759,3 +759,13 @@ def test_what_is_no_adapter_is_refused(ort: ModuleType, damage: Callable[[bytes]
         ort.AdapterFormat.read_adapter(str(file))
     with pytest.raises(RuntimeError):
         ort.LoraAdapter().Load(str(tmp_path / "nothing"))
+
+
+def test_adapters_have_no_texts(ort: ModuleType, tmp_path: Path) -> None:
+    def export() -> None:
+        made = ort.AdapterFormat()
+        made.set_parameters({"a": ort.OrtValue.ortvalue_from_numpy(np.array(["text"], object))})
+        made.export_adapter(str(tmp_path / "x.onnx_adapter"))
+
+    with pytest.raises(RuntimeError, match=r"string|text"):
+        export()

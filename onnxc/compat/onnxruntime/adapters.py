@@ -25,8 +25,11 @@ class AdapterFormat:
         return AdapterFormat(_read(file_path))
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
-        """Writes the file."""
+        """Writes the file. Raises RuntimeError for a parameter that is no tensor, or has texts."""
         arrays = {name: value.numpy() for name, value in self._parameters.items()}
+        for name, array in arrays.items():
+            if array.dtype.hasobject:
+                raise RuntimeError(f"the parameter {name!r} has texts, which adapters have not")
         Path(file_path).write_bytes(write_adapter(AdapterFile(self._adapter_version, self._model_version, arrays)))
 
     def get_format_version(self) -> int:
