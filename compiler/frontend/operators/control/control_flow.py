@@ -85,9 +85,6 @@ def scan(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     body, count = node.graph("body"), node.int("num_scan_inputs")
     values = scan_operands(node.operands, count, 1, node)
     initial, scanned = values[: len(values) - count], values[len(values) - count :]
-    if not 0 < count <= len(values):
-        message = f"num_scan_inputs is {count}, of {len(values)} inputs"
-        node.fail("scan-inputs", message, rule="ONNX Scan, num_scan_inputs")
     directions = _flags("scan_input_directions", count, node)
     given = _per_value("scan_input_axes", count, node)
     axes = [node.axes_list([axis], value.rank)[0] for axis, value in zip(given, scanned, strict=True)]
@@ -131,6 +128,9 @@ def scan_operands(operands: Sequence[Value | None], count: int, axes: int, node:
     Where only data tells a rank, it is the one that an input of the body declares. (Scan-8 has the batch besides.)
     """
     given = [value for value in operands if value is not None]
+    if not 0 < count <= len(given):
+        message = f"num_scan_inputs is {count}, of {len(given)} inputs"
+        node.fail("scan-inputs", message, rule="ONNX Scan, num_scan_inputs")
     batch = axes - 1
     more = [batch] * (len(given) - count) + [axes] * count
     declared = [info.type for info in node.graph("body").inputs]

@@ -52,8 +52,6 @@ def scan_in_batches(node: Node, ir: Builder) -> tuple[Value | None, ...]:
 def _read(node: Node, ir: Builder) -> _Batch:
     count = node.int("num_scan_inputs")
     tensors = scan_operands(node.operands[1:], count, 2, node)
-    if not 0 < count <= len(tensors):
-        node.fail("scan-inputs", f"num_scan_inputs is {count}, of {len(tensors)} inputs", rule=RULE)
     states, scanned = tensors[: len(tensors) - count], tensors[len(tensors) - count :]
     for value in scanned:
         if value.rank < 2:
