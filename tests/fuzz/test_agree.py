@@ -135,6 +135,8 @@ def test_a_subnormal_query_meets_an_infinite_key_before_or_after_it_is_scaled() 
         (Refused("index-out-of-range"), (), True),
         (Refused("sizes-disagree"), Refused("absent-optional"), False),
         (Refused("absent-optional"), (), True),
+        (Refused("declared-shape"), Refused("sizes-disagree"), False),
+        (Refused("declared-shape"), (), True),
     ],
 )
 def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, differs: bool) -> None:
@@ -158,6 +160,25 @@ def test_an_index_out_of_range_may_be_taken_where_it_decides_nothing(native: str
     text = native if not differs else GATHER
     feed = {"x": np.arange(3, dtype=np.float32), "i": np.array([0, 7])}
     with pytest.raises(Disagreement, match="index-out-of-range") if differs else nullcontext():
+        expect_same_answers(subject(text, native), feed, random())
+
+
+SEQUENCE_AT = "g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = Neg(z) }"
+
+
+@pytest.mark.parametrize(
+    ("native", "differs"),
+    [
+        ("g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = SequenceLength(x) }", False),
+        (SEQUENCE_AT, False),
+        ("g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = SequenceAt(x, n) y = Neg(z) }", True),
+    ],
+    ids=["unused", "refused", "taken"],
+)
+def test_a_position_outside_a_sequence_may_be_taken_where_it_decides_nothing(native: str, differs: bool) -> None:
+    text = native if not differs else SEQUENCE_AT
+    feed = {"x": (np.arange(3, dtype=np.float32),) * 2, "i": np.array(7)}
+    with pytest.raises(Disagreement, match="sequence-position") if differs else nullcontext():
         expect_same_answers(subject(text, native), feed, random())
 
 
