@@ -93,10 +93,10 @@ MODELS: Mapping[str, tuple[str, Mapping[str, tuple[int, ...]], str, str]] = {
         """m (float[N, 8] x) => (float[N, 8] y, float[N, 8] z) {
             a = MatMul (x, w)
             y = Relu (a)
-            b = Gelu (a)
+            b = Erf (a)
             z = Cos (b)
         }""",
-        "Gelu",
+        "Erf",
     ),
     "movements": (
         "sin",

@@ -87,7 +87,7 @@ def read_adapter(data: bytes) -> AdapterFile:
     return AdapterFile(
         adapter_version=reader.integer(root, 1),
         model_version=reader.integer(root, 2),
-        parameters={str(reader.part(table, 0), "utf-8"): _parameter(reader, table) for table in tables},
+        parameters={bytes(reader.part(table, 0)).decode(): _parameter(reader, table) for table in tables},
         format_version=reader.integer(root, 0),
     )
 
