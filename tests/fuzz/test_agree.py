@@ -18,6 +18,7 @@ from tests.frontend.model_texts import HEADER, model
 from tests.fuzz.agree import (
     Answer,
     Disagreement,
+    Feed,
     Refused,
     Subject,
     compare_refusals,
@@ -144,41 +145,32 @@ def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, diff
         compare_refusals(interpreter, native)
 
 
+INDEX = {"x": np.arange(3, dtype=np.float32), "i": np.array([0, 7])}
 GATHER = "g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) y = Neg(z) }"
-
-
-@pytest.mark.parametrize(
-    ("native", "differs"),
-    [
-        ("g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) w = Neg(z) y = Shape(w) }", False),
-        (GATHER, False),
-        ("g (float[N] x, int64[K] i) => (y) <int64 n = {2}> { j = Mod(i, n) z = Gather(x, j) y = Neg(z) }", True),
-    ],
-    ids=["unused", "refused", "taken"],
-)
-def test_an_index_out_of_range_may_be_taken_where_it_decides_nothing(native: str, differs: bool) -> None:
-    text = native if not differs else GATHER
-    feed = {"x": np.arange(3, dtype=np.float32), "i": np.array([0, 7])}
-    with pytest.raises(Disagreement, match="index-out-of-range") if differs else nullcontext():
-        expect_same_answers(subject(text, native), feed, random())
-
-
+SHAPE_OF = "g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) w = Neg(z) y = Shape(w) }"
+OTHER_INDEX = "g (float[N] x, int64[K] i) => (y) <int64 n = {2}> { j = Mod(i, n) z = Gather(x, j) y = Neg(z) }"
+POSITION = {"x": (np.arange(3, dtype=np.float32),) * 2, "i": np.array(7)}
 SEQUENCE_AT = "g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = Neg(z) }"
+LENGTH_OF = "g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = SequenceLength(x) }"
+OTHER_POSITION = "g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = SequenceAt(x, n) y = Neg(z) }"
 
 
 @pytest.mark.parametrize(
-    ("native", "differs"),
+    ("text", "native", "feed", "code"),
     [
-        ("g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = SequenceLength(x) }", False),
-        (SEQUENCE_AT, False),
-        ("g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = SequenceAt(x, n) y = Neg(z) }", True),
+        (SHAPE_OF, SHAPE_OF, INDEX, None),
+        (GATHER, GATHER, INDEX, None),
+        (GATHER, OTHER_INDEX, INDEX, "index-out-of-range"),
+        (LENGTH_OF, LENGTH_OF, POSITION, None),
+        (SEQUENCE_AT, SEQUENCE_AT, POSITION, None),
+        (SEQUENCE_AT, OTHER_POSITION, POSITION, "sequence-position"),
     ],
-    ids=["unused", "refused", "taken"],
+    ids=["unused", "refused", "taken", "unused position", "refused position", "taken position"],
 )
-def test_a_position_outside_a_sequence_may_be_taken_where_it_decides_nothing(native: str, differs: bool) -> None:
-    text = native if not differs else SEQUENCE_AT
-    feed = {"x": (np.arange(3, dtype=np.float32),) * 2, "i": np.array(7)}
-    with pytest.raises(Disagreement, match="sequence-position") if differs else nullcontext():
+def test_what_is_picked_where_nothing_is_may_be_taken_where_it_decides_nothing(
+    text: str, native: str, feed: Feed, code: str | None
+) -> None:
+    with pytest.raises(Disagreement, match=code) if code is not None else nullcontext():
         expect_same_answers(subject(text, native), feed, random())
 
 
