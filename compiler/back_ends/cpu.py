@@ -1,10 +1,13 @@
 """The back end for processors."""
 
+from functools import partial
+
 from onnxc.compiler.back_ends.back_end import BackEnd, Progress, computing_constants
 from onnxc.compiler.codegen_cpu.emit import emit
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import has_dots
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import has_bfloat_tiles
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.codegen_cpu.schedules.block_products import multiplies_bytes
 from onnxc.compiler.codegen_cpu.schedules.convolutions import convolves_as_floats
 from onnxc.compiler.ir.dtypes import BF16
 from onnxc.compiler.options import CompileOptions
@@ -27,4 +30,9 @@ def make_back_end(options: CompileOptions, progress: Progress | None) -> BackEnd
 def cpu_traits(target: Target) -> CpuTraits:
     """What passes ask of a processor."""
     multiplied = (BF16,) if has_bfloat_tiles(target) else ()
-    return CpuTraits(multiplied) if has_dots(target) else CpuTraits(multiplied, convolves_as_floats)
+    has_kernel = partial(multiplies_bytes, target=target)
+    return (
+        CpuTraits(multiplied, has_kernel)
+        if has_dots(target)
+        else CpuTraits(multiplied, has_kernel, convolves_as_floats)
+    )

@@ -129,6 +129,7 @@ def _sets_or_combines(op: Op) -> bool:
 _CHECKS = {
     "attention": attention.is_native,
     "block_product": block_products.is_native,
+    "byte_block_product": block_products.holds_weights,
     "scatter_along": _sets_or_combines,
     "scatter_nd": _sets_or_combines,
     "fourier": transforms.is_native,

@@ -97,6 +97,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "attention": "scale: float, causal: bool, softcap: float",
     "rotary": "interleaved: bool",
     "block_product": "bits: int, block: int",
+    "byte_block_product": "bits: int, block: int",
     "suppress_boxes": "count: dim",
     "fourier": "inverse: bool, onesided: bool",
     "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",

@@ -15,6 +15,7 @@ from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_fron
 from onnxc.compiler.passes.lower.compute_before_turning import compute_before_turning
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
+from onnxc.compiler.passes.lower.decompose_byte_blocks import decompose_byte_blocks_but
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
@@ -125,6 +126,7 @@ GPU_KERNELS: tuple[Pass, ...] = (
     host_native_calls,
     take_bounds,
     decompose_rotary,
+    decompose_byte_blocks_but(lambda op: False),
     decompose_trees,
     count_non_zero,
 )
@@ -179,6 +181,7 @@ def target_pipeline(
     """
     if kind == "cpu":
         types = (widen_convolutions, widen_products_but(traits.multiplied), *CPU_TYPES)
-        return (*CPU_KERNELS, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
+        kernels = (*CPU_KERNELS, decompose_byte_blocks_but(traits.multiplies_byte_blocks))
+        return (*kernels, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
     finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
     return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)

@@ -4,10 +4,13 @@ import numpy as np
 
 from onnxc.runtime.records import record
 
-__all__ = ["PackedCodes", "PackedRuns", "word_bits"]
+__all__ = ["PackedCodes", "PackedGroups", "PackedRuns", "word_bits"]
 
 
 BYTE = 8
+
+GROUP = 4
+"""The bytes of a word, which one instruction multiplies by those of another."""
 
 
 def word_bits(bits: int) -> int:
@@ -68,6 +71,53 @@ class PackedCodes:
         whole = _in_blocks(codes, self.bits, self.block, self.block_words * self.codes)
         words = _joined(whole, self.bits).view(f"<u{word_bits(self.bits) // 8}")
         return words[:, : self.words]
+
+
+@record
+class PackedGroups:
+    """Codes i8[columns, depth] of `bits` bits as words [panel, word, width]; the last panel is filled up with zeros.
+
+    A word has as many groups of four neighbours along k as a byte has codes; each of its four bytes has one code of
+    every group, that of the first in its lowest bits. Codes have no sign: half of what they may be is added to them.
+    The depth is a multiple of what a word has.
+    """
+
+    width: int
+    columns: int
+    depth: int
+    bits: int
+    block: int
+
+    def __str__(self) -> str:
+        return (
+            f"panels of {self.width} columns, {self.depth} deep, groups of {self.bits} bits in blocks of {self.block}"
+        )
+
+    @property
+    def codes(self) -> int:
+        """How many codes a word has."""
+        return GROUP * BYTE // self.bits
+
+    @property
+    def words(self) -> int:
+        """How many words a column has."""
+        return self.depth // self.codes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the packed array, of bytes."""
+        return (-(-self.columns // self.width), self.words, self.width, GROUP)
+
+    def pack(self, array: np.ndarray, out: np.ndarray) -> None:
+        """Writes `array` in this layout to `out`, of `shape`."""
+        out[...] = 0
+        parts = self.codes // GROUP
+        for panel, packed in enumerate(out.view(np.uint8)):
+            codes = array[panel * self.width : (panel + 1) * self.width]
+            raised = codes.view(np.uint8) + np.uint8(1 << self.bits - 1) & np.uint8((1 << self.bits) - 1)
+            groups = raised.reshape(len(codes), self.words, parts, GROUP)
+            for part in range(parts):
+                packed[:, : len(codes)] |= (groups[:, :, part] << np.uint8(part * self.bits)).transpose(1, 0, 2)
 
 
 @record

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.composites.decompositions import DECOMPOSITIONS, decompose
 from onnxc.compiler.ir.module import Block, Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 
 
@@ -17,9 +18,15 @@ class _PlainBuilder(Builder):
 
 
 def decompose_kernel(kernel: Kernel, keeps: Callable[[Op], bool] = lambda op: False) -> Kernel:
-    """`kernel` with a block without composites, but for the one that a kernel kind is named after, and what is kept."""
-    block = decompose_block(kernel.block, lambda op: op.name == kernel.kind or keeps(op))
-    return Kernel(kernel.kind, block, kernel.symbols, kernel.schedule)
+    """`kernel` with a block without composites, but for the one that the kernel is for, and what is kept.
+
+    Reductions fold what a composite is made of; all other kinds know their composites.
+    """
+
+    def is_kept(op: Op) -> bool:
+        return PRIMITIVES[op.name].anchor == kernel.kind != "reduction" or keeps(op)
+
+    return Kernel(kernel.kind, decompose_block(kernel.block, is_kept), kernel.symbols, kernel.schedule)
 
 
 def decompose_block(block: Block, keeps: Callable[[Op], bool] = lambda op: False) -> Block:

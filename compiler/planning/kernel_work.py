@@ -12,7 +12,7 @@ from onnxc.compiler.ir.dims import Dim, product, sum_of
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
-from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedGroups, PackedRuns
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.views import operand_view, stays
 from onnxc.runtime.records import record
@@ -69,7 +69,7 @@ def _bytes(value: Value) -> Dim:
 def _read_bytes(kernel: Kernel, value: Value) -> Dim:
     """All of a parameter, or what is picked from it where nothing else reads it; codes of few bits packed."""
     layout = kernel.schedule.layout_of(kernel.block.parameters.index(value))
-    if isinstance(layout, PackedCodes | PackedRuns):
+    if isinstance(layout, PackedCodes | PackedGroups | PackedRuns):
         return product(layout.shape)
     users = [op for op in kernel.block.ops if value in op.operands]
     if users and all(op.name in _PICKING and op.operands[0] == value for op in users):
@@ -92,7 +92,7 @@ def _flops(op: Op) -> Dim:
         case "attention":
             q, k, v = (operand.shape for operand in op.operands[:3])
             return 2 * product(q[:-1]) * k[-2] * (q[-1] + v[-1])
-        case "block_product":
+        case "block_product" | "byte_block_product":
             return 2 * elements * op.operands[0].shape[-1]
         case "reduce_window" | "arg_reduce_window":
             return elements * product(op.dims("window"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedGroups, PackedRuns
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms, PackedFilters, PackedPhases, TransformedFilters
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.runtime.records import record
@@ -137,6 +137,7 @@ Layout = (
     PackedPanels
     | PermutedPanels
     | PackedCodes
+    | PackedGroups
     | PackedRuns
     | PackedFilters
     | PackedPhases

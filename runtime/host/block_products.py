@@ -21,3 +21,14 @@ def block_product(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray,
     for each in zeros:
         weights -= each
     return (narrow(np.matmul(x, (weights * scales).T), dtype),)
+
+
+@meaning("byte_block_product")
+def byte_block_product(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: i8[..., K], steps: T[..., B], codes: i8[N, K], scales, zeros: T[N, B]  ->  T[..., N], summed in f64
+
+    As block_product of x times steps, which are those of blocks.
+    """
+    x, steps, *weights = operands
+    rows = x * np.repeat(steps.astype(np.float64), integer(attributes, "block"), axis=-1)
+    return tuple(narrow(result, steps.dtype) for result in block_product([rows, *weights], attributes))

@@ -48,5 +48,5 @@ def test_what_has_no_native_kernel_is_known() -> None:
     # Exchanges take its place.
     divided = {"reshard", "enter_stage"}
     # Only of tables that are constants is it known that their indices are in range; only constants are packed.
-    of_constants = {"tree_ensemble", "block_product"}
+    of_constants = {"tree_ensemble", "block_product", "byte_block_product"}
     assert {*exchanges, *decomposed, *divided, *of_constants, "non_zero"} == NOT_NATIVE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.dtypes import F32, I8, I64
 from onnxc.compiler.ir.module import Value
 from tests.codegen_cpu.support import Native, make, sample
 
@@ -25,6 +25,13 @@ def _windows(ir: Builder, x: Value, kind: str) -> Value:
 def _few_bits(ir: Builder, x: Value) -> Value:
     codes = np.random.default_rng(0).integers(-8, 8, (900, 256)).astype(np.int8)
     return ir.block_product(x, ir.constant(codes), ir.constant(sample(F32, 900, 8, seed=1)), None, 4, 32)
+
+
+def _bytes_by_few_bits(ir: Builder, x: Value) -> Value:
+    codes = np.random.default_rng(0).integers(-8, 8, (900, 256)).astype(np.int8)
+    steps = ir.reduce(ir.reshape(x, (70, 8, 32)), "max", (2,))
+    rows = ir.cast(ir.round(ir.mul(x, 20.0)), I8)
+    return ir.byte_block_product(rows, steps, ir.constant(codes), ir.constant(sample(F32, 900, 8, seed=1)), None, 4, 32)
 
 
 def _scattered(ir: Builder, x: Value) -> list[Value]:
@@ -54,6 +61,7 @@ CASES: dict[str, tuple[list[tuple[int, ...]], Build]] = {
     "depthwise": ([(4, 32, 60, 60)], lambda ir, x: _convolved(ir, x, (32, 1, 3, 3), 32)),
     "window": ([(4, 32, 60, 60)], lambda ir, x: [_windows(ir, x, "sum"), _windows(ir, x, "max")]),
     "weights of few bits": ([(70, 256)], _few_bits),
+    "bytes by weights of few bits": ([(70, 256)], _bytes_by_few_bits),
     "scan": ([(100, 40, 50)], lambda ir, x: [ir.scan_axis(x, "sum", axis) for axis in range(3)]),
     "sort": ([(400, 120)], lambda ir, x: [*ir.sort(x, 1), *ir.sort(x, 0), *ir.top_k(x, 9, 1)]),
     "scatter": ([(3000, 40)], _scattered),

@@ -351,6 +351,18 @@ _TABLE: tuple[Case, ...] = (
         {"bits": 8, "block": 8},
         exact=False,
     ),
+    Case(
+        "byte_block_product",
+        (tensor(I8, N, M, 8), _fractions(N, M, 2), tensor(I8, 5, 8), _fractions(5, 2)),
+        {"bits": 8, "block": 4},
+        exact=False,
+    ),
+    Case(
+        "byte_block_product",
+        (tensor(I8, 8), _fractions(1), tensor(I8, 3, 8), _fractions(3, 1), _fractions(3, 1)),
+        {"bits": 8, "block": 8},
+        exact=False,
+    ),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.0), _number(0.5)), {"count": N}),
     Case("suppress_boxes", (_boxes(1, 40), _few(1, 1, 40), _number(0.5)), {"count": 30}),

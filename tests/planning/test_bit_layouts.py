@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedRuns
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedGroups, PackedRuns
 
 
 def packed(layout: PackedCodes, codes: np.ndarray) -> np.ndarray:
@@ -39,6 +39,26 @@ def test_the_last_panel_is_filled_up_with_zeros() -> None:
         [[[1], [3]], [[2], [4]]],
         [[[5], [0]], [[6], [0]]],
     ]
+
+
+def test_each_byte_of_a_word_has_a_code_of_every_group_without_sign() -> None:
+    layout = PackedGroups(width=2, columns=1, depth=16, bits=4, block=16)
+    out = np.full(layout.shape, 0x55, np.int8)
+    layout.pack(np.arange(-8, 8, dtype=np.int8)[None], out)
+    assert layout.words == 2
+    # Codes 0 to 3 and 4 to 7, then 8 to 11 and 12 to 15; and a column that is filled up.
+    words = [[[0x40, 0x51, 0x62, 0x73], [0] * 4], [[0xC8, 0xD9, 0xEA, 0xFB], [0] * 4]]
+    assert out.view(np.uint8).tolist() == [words]
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"), [(2, [[0b11_10_01_00] * 4]), (8, [[0x7E] * 4, [0x7F] * 4, [0x80] * 4, [0x81] * 4])]
+)
+def test_a_word_has_as_many_groups_as_a_byte_has_codes(bits: int, words: list[list[int]]) -> None:
+    layout = PackedGroups(width=1, columns=1, depth=16, bits=bits, block=16)
+    out = np.full(layout.shape, 0x55, np.int8)
+    layout.pack(np.repeat(np.arange(-2, 2, dtype=np.int8), 4)[None], out)
+    assert out.view(np.uint8).tolist() == [[[word] for word in words]]
 
 
 def runs(layout: PackedRuns, codes: np.ndarray) -> np.ndarray:

@@ -1,47 +1,56 @@
 """Products with weights of few bits: rows of x times panels of columns, the pointwise ops that follow on each tile.
 
-A unit of work is one panel against one chunk of rows. What multiplies is in block_kernels.py.
+A unit of work is one panel against one chunk of rows. How rows are multiplied, of floats or bytes, is in products/.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar, Protocol
 
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.inner_loops.block_kernels import BlockKernel, PackedBlocks, UnpackKernel
 from onnxc.compiler.codegen_cpu.inner_loops.code_words import FLOAT
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
-    LibraryFunction,
-    MicroKernel,
-    Product,
-    ProductTypes,
-    by_steps,
-    multiply,
-    row_steps,
-)
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.operands import operand_in_memory
-from onnxc.compiler.codegen_cpu.schedules.block_products import row_vectors
-from onnxc.compiler.codegen_cpu.schedules.products import register_rows
+from onnxc.compiler.codegen_cpu.products.byte_blocks import ByteBlocks
+from onnxc.compiler.codegen_cpu.products.float_blocks import FloatBlocks
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
-from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import floordiv, product
-from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.planning.bit_layouts import PackedCodes, word_bits
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.schedules import BlockProductSchedule
 from onnxc.compiler.target import Target
 
-FLOATS = ProductTypes(F32, F32, F32)
+
+class Multiplier(Protocol):
+    """How rows are multiplied. least_panels: a thread multiplies a chunk by so many at a time, or more."""
+
+    least_panels: ClassVar[int]
+
+    def prepare(self, first_row: Int, rows: Int) -> None:
+        """What is done once with the rows of a chunk, for all panels."""
+
+    def multiply(self, first_row: Int, rows: Int, panel: Int, tile: Reg) -> None:
+        """The rows of a chunk by a panel, into the rows of a tile."""
+
+    def library(self) -> tuple[LibraryFunction, ...]:
+        """What it calls."""
+
+
+_MULTIPLIERS: dict[str, Callable[[KernelFrame, Op], Multiplier]] = {
+    "block_product": FloatBlocks,
+    "byte_block_product": ByteBlocks,
+}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a product with weights of few bits."""
-    op = next(op for op in kernel.block.ops if op.name == "block_product")
-    return _Blocks(open_kernel(kernel, name, target), op).emit(name)
+    frame = open_kernel(kernel, name, target)
+    op = next(op for op in kernel.block.ops if op.name in _MULTIPLIERS)
+    return _Blocks(frame, op, _MULTIPLIERS[op.name](frame, op)).emit(name)
 
 
 @dataclass
@@ -50,129 +59,46 @@ class _Blocks:
 
     frame: KernelFrame
     op: Op
+    multiplier: Multiplier
 
     def __post_init__(self) -> None:
-        schedule = self.frame.kernel.scheduled(BlockProductSchedule)
-        assert schedule.registers is not None, schedule
-        self.chunk_rows, self.width, self.lanes = schedule.tile.rows, schedule.tile.columns, self.frame.lanes
-        self.vectors = self.width // self.lanes
-        self.few_steps = tuple(rows for rows in row_steps(schedule.registers.rows) if rows <= self.chunk_rows)
-        assert schedule.packing is not None, schedule
-        assert isinstance(schedule.packing.layout, PackedCodes), schedule
-        self.layout = schedule.packing.layout
-        self.rows = product(self.op.operands[0].shape[:-1])
-        (self.blocks,) = known_sizes(self.op.operands[2].shape[1:])
-        (self.x, view), *weights = (operand_in_memory(self.frame, operand) for operand in self.op.operands)
-        assert view.offset == 0, view
-        self.codes, self.scales, *zeros = (address for address, _ in weights)
-        self.zeros = zeros[0] if zeros else None
+        tile = self.frame.kernel.scheduled(BlockProductSchedule).tile
+        self.chunk_rows, self.width, self.lanes = tile.rows, tile.columns, self.frame.lanes
+        *outer, self.depth = self.op.operands[0].shape
+        self.rows, (self.columns,) = product(outer), known_sizes(self.op.result.shape[-1:])
         self.tile = self.frame.f.alloca(FLOAT, self.chunk_rows * self.width)
-        self.part = schedule.tile.depth
-        self.many_rows = schedule.many_rows
-        self.panel = self.frame.f.alloca(FLOAT, self.part * self.width) if self.many_rows else None
-        self._unpack = UnpackKernel(self.layout.bits, self.vectors, self.zeros is not None)
 
     def emit(self, name: str) -> KernelCode:
-        """The loop over units, panels running fastest."""
-        frame, f, layout = self.frame, self.frame.f, self.layout
-        chunks = floordiv(self.rows + self.chunk_rows - 1, self.chunk_rows)
-        panels = -(-layout.columns // self.width)
+        """The loops over chunks, and over the panels of each."""
+        frame, f = self.frame, self.frame.f
+        chunks, panels = floordiv(self.rows + self.chunk_rows - 1, self.chunk_rows), -(-self.columns // self.width)
 
-        def unit(ordinal: Reg) -> None:
-            chunk, panel = frame.split(ordinal, (chunks, panels))
-            self._unit(f.mul(chunk, self.chunk_rows), panel)
+        def chunk(ordinal: Reg) -> None:
+            first_row, before = f.mul(ordinal, self.chunk_rows), f.mul(ordinal, panels)
+            rows = f.smin(f.sub(frame.size(self.rows), first_row), self.chunk_rows)
+            self.multiplier.prepare(first_row, rows)
+            first, stop = f.smax(f.sub(frame.begin, before), 0), f.smin(f.sub(frame.end, before), panels)
+            f.loop(first, stop, 1, partial(self._unit, first_row, rows), at_least_once=True)
 
-        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        stop = f.add(f.udiv(f.sub(frame.end, 1), panels), 1)
+        f.loop(f.udiv(frame.begin, panels), stop, 1, chunk, at_least_once=True)
         f.ret()
-        grain = frame.grain(minimum(self.rows, self.chunk_rows) * self.width * layout.depth)
-        return KernelCode(name, (f,), chunks * panels, grain, self._library())
+        grain = maximum(
+            frame.grain(minimum(self.rows, self.chunk_rows) * self.width * self.depth), self.multiplier.least_panels
+        )
+        return KernelCode(name, (f,), chunks * panels, grain, self.multiplier.library())
 
-    def _library(self) -> tuple[LibraryFunction, ...]:
-        few = tuple(map(self._kernel, self.few_steps))
-        if self.panel is None:
-            return few
-        steps = row_steps(register_rows(self.vectors, self.frame.target))
-        return (*few, self._unpack, *(MicroKernel(FLOATS, rows, self.vectors) for rows in steps))
-
-    def _kernel(self, rows: int) -> BlockKernel:
-        vectors = row_vectors(rows, self.vectors, self.frame.target)
-        return BlockKernel(self.layout.bits, rows, vectors, self.zeros is not None)
-
-    def _unit(self, first_row: Int, panel: Int) -> None:
+    def _unit(self, first_row: Int, rows: Int, panel: Int) -> None:
         f = self.frame.f
-        rows = f.smin(f.sub(self.frame.size(self.rows), first_row), self.chunk_rows)
-        x = f.gep(self.x, f.mul(first_row, self.layout.depth), FLOAT)
-        if self.panel is None:
-            self._multiply_few(x, rows, panel)
-        else:
-            f.if_(
-                f.icmp("sge", rows, self.many_rows),
-                partial(self._multiply_many, x, rows, panel, self.panel),
-                lambda: self._multiply_few(x, rows, panel),
-            )
+        self.multiplier.multiply(first_row, rows, panel, self.tile)
         first_column = f.mul(panel, self.width)
         f.loop(0, rows, 1, lambda row: self._finish_row(first_row, row, first_column))
-
-    def _packed(self, panel: Int, word: Int, block: Int, column: int, depth: Int) -> PackedBlocks:
-        """So much of the columns of a panel, from a word and a block of it on."""
-        f, layout = self.frame.f, self.layout
-        codes = f.add(f.mul(f.add(f.mul(panel, layout.words), word), self.width), column)
-        spread = f.add(f.mul(f.add(f.mul(panel, self.blocks), block), self.width), column)
-        scales = f.gep(self.scales, spread, FLOAT)
-        zeros = scales if self.zeros is None else f.gep(self.zeros, spread, FLOAT)
-        address = f.gep(self.codes, codes, f"i{word_bits(layout.bits)}")
-        return PackedBlocks(address, scales, zeros, self.width, depth, layout.block)
-
-    def _multiply_few(self, x: Reg, rows: Int, panel: Int) -> None:
-        """Some rows after the other by some columns after the other, whose codes become floats in registers."""
-        f, depth = self.frame.f, self.layout.depth
-
-        def multiply(row: Int, step: int) -> None:
-            kernel = self._kernel(step)
-            for column in range(0, self.width, kernel.vectors * self.lanes):
-                tile = f.gep(self.tile, f.add(f.mul(row, self.width), column), FLOAT)
-                packed = self._packed(panel, 0, 0, column, depth)
-                kernel.call(f, f.gep(x, f.mul(row, depth), FLOAT), depth, tile, packed)
-
-        by_steps(f, rows, self.few_steps, multiply)
-
-    def _multiply_many(self, x: Reg, rows: Int, panel: Int, unpacked: Reg) -> None:
-        """All rows by one part of k after the other, whose weights are written out as floats."""
-        f, depth = self.frame.f, self.layout.depth
-        shape = (self.vectors, self.lanes, register_rows(self.vectors, self.frame.target))
-
-        def multiply_part(ordinal: Int) -> None:
-            packed, first = self._part(panel, ordinal)
-            self._unpack.call(f, unpacked, packed)
-            accumulate = f.convert("zext", f.icmp("ne", first, 0), "i64")
-            part = Product(f.gep(x, first, FLOAT), depth, 1, unpacked, self.tile, packed.depth)
-            multiply(f, part, rows, accumulate, FLOATS, shape)
-
-        whole, rest = divmod(depth, self.layout.block)
-        parts = whole * self._parts(self.layout.block) + self._parts(rest)
-        f.loop(0, parts if self.part < self.layout.block else self._parts(depth), 1, multiply_part)
-
-    def _parts(self, depth: int) -> int:
-        return -(-depth // self.part)
-
-    def _part(self, panel: Int, ordinal: Int) -> tuple[PackedBlocks, Int]:
-        """Several whole blocks, or some of the codes of one; and where along k they begin."""
-        f, layout, part = self.frame.f, self.layout, self.part
-        if part < layout.block:
-            block = f.udiv(ordinal, self._parts(layout.block))
-            before = f.mul(f.urem(ordinal, self._parts(layout.block)), part)
-            size = f.smin(f.sub(layout.block, before), part)
-        else:
-            block, before, size = f.mul(ordinal, part // layout.block), 0, part
-        first = f.add(f.mul(block, layout.block), before)
-        word = f.add(f.mul(block, layout.block_words), f.udiv(before, layout.codes))
-        return self._packed(panel, word, block, 0, f.smin(f.sub(layout.depth, first), size)), first
 
     def _finish_row(self, first_row: Int, row: Int, first_column: Int) -> None:
         """The pointwise ops on one row of the tile, and its way to the result."""
         frame, f = self.frame, self.frame.f
         outer = [Index(each) for each in frame.split(f.add(first_row, row), self.op.operands[0].shape[:-1])]
-        left = f.sub(self.layout.columns, first_column)
+        left = f.sub(self.columns, first_column)
         for start in range(0, self.width, self.lanes):
             source = f.gep(self.tile, f.add(f.mul(row, self.width), start), FLOAT)
             index = [*outer, Index(f.add(first_column, start), 1)]

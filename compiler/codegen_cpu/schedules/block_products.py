@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 
+from onnxc.compiler.codegen_cpu.inner_loops.byte_block_kernels import SUMMED_BYTES
+from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import dotted_codes
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.dtypes import F32, I8, I32
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.planning.bit_layouts import PackedCodes
+from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedGroups
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.layouts import PackedPanels, known_sizes
 from onnxc.compiler.planning.loops.views import operand_view
 from onnxc.compiler.planning.schedules import Arithmetic, BlockProductSchedule, Packing, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["block_schedule", "is_native", "row_vectors"]
+__all__ = ["block_schedule", "holds_weights", "is_native", "multiplies_bytes", "row_vectors"]
 
 ROW_VECTORS: Mapping[int, Mapping[int, int]] = {
     32: {8: 2, 4: 4, 2: 4, 1: 4},
@@ -32,6 +34,15 @@ MANY_ROWS = 48
 By 1024 x 2816 of 4 bits a row took 58 us in registers; written out 51 us, and 330 us for writing.
 """
 
+MOST_STARTS = 1 << 13
+"""How many blocks the rows of a chunk of bytes have in all, for each of which there is a word on the stack."""
+
+MOST_BLOCKS = 1 << 12
+"""The most of one row."""
+
+MOST_SUMMED = 1 << 16
+"""The longest blocks whose products of bytes, of less than 8 and 9 bits, are added up in 32."""
+
 BLOCK_DEPTH = 512
 """How much of k is written out at a time: 128 KiB of a panel, in the second-level cache."""
 
@@ -40,6 +51,18 @@ def is_native(op: Op) -> bool:
     """Whether floats are f32 and the model holds the weights, so that they can be packed when it is compiled."""
     x, _, *spreads = op.operands
     return all(_is_constant(each) for each in op.operands[1:]) and {x.dtype, *(each.dtype for each in spreads)} == {F32}
+
+
+def holds_weights(op: Op) -> bool:
+    """Whether floats are f32 and the model holds the weights that bytes are multiplied with."""
+    return op.result.dtype == F32 and all(map(_is_constant, op.operands[2:]))
+
+
+def multiplies_bytes(op: Op, target: Target) -> bool:
+    """Whether there are instructions for codes of so many bits, and blocks are of whole words, not too many or long."""
+    columns, blocks = known_sizes(op.operands[3].shape)
+    fits = op.result.dtype == F32 and columns > 0 and blocks <= MOST_BLOCKS and op.int("block") <= MOST_SUMMED
+    return fits and op.int("block") % SUMMED_BYTES == 0 and op.int("bits") in dotted_codes(target)
 
 
 def _is_constant(value: Value) -> bool:
@@ -53,6 +76,9 @@ def row_vectors(rows: int, vectors: int, target: Target) -> int:
 
 def block_schedule(problem: KernelProblem, target: Target) -> BlockProductSchedule:
     """The one schedule of a product, for any number of rows."""
+    op = next((op for op in problem.block.ops if op.name == "byte_block_product"), None)
+    if op is not None:
+        return _byte_schedule(op, problem, target)
     op = next(op for op in problem.block.ops if op.name == "block_product")
     _, codes, *spreads = op.operands
     columns, depth = known_sizes(codes.shape)
@@ -71,6 +97,24 @@ def block_schedule(problem: KernelProblem, target: Target) -> BlockProductSchedu
         packing=Packing(_parameter(codes, problem), PackedCodes(width, columns, depth, bits, block)),
         spreads=tuple(_packed_spread(each, width, problem) for each in spreads),
         why=f"weights of {bits} bits are packed when it is compiled, and become floats in registers",
+    )
+
+
+def _byte_schedule(op: Op, problem: KernelProblem, target: Target) -> BlockProductSchedule:
+    x, _, codes, *spreads = op.operands
+    columns, depth = known_sizes(codes.shape)
+    lanes, bits, block = target.vector_bits // F32.bits, op.int("bits"), op.int("block")
+    width = lanes * _vectors(columns, lanes, target)
+    most = max(ROW_VECTORS[target.vector_registers])
+    return BlockProductSchedule(
+        algorithm="panels",
+        tile=Tile(min(_chunk_rows(x.shape), max(most, MOST_STARTS // (depth // block))), width, depth),
+        arithmetic=Arithmetic(str(I8), I32),
+        registers=Tile(most, lanes * row_vectors(most, width // lanes, target)),
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(_parameter(codes, problem), PackedGroups(width, columns, depth, bits, block)),
+        spreads=tuple(_packed_spread(each, width, problem) for each in spreads),
+        why=f"weights of {bits} bits are packed when it is compiled, and become bytes in registers",
     )
 
 

@@ -69,6 +69,13 @@ class ContractionBuilder(PointwiseBuilder):
         operands = [x, codes, scales] if zeros is None else [x, codes, scales, zeros]
         return self.op("block_product", operands, {"bits": bits, "block": block})[0]
 
+    def byte_block_product(
+        self, x: Value, steps: Value, codes: Value, scales: Value, zeros: Value | None, bits: int, block: int
+    ) -> Value:
+        """The same of x: i8[d..., K] times steps: T[d..., B], those of blocks of x -> T[d..., N]."""
+        operands = [x, steps, codes, scales] if zeros is None else [x, steps, codes, scales, zeros]
+        return self.op("byte_block_product", operands, {"bits": bits, "block": block})[0]
+
     def _batched(self, x: Value, batch: Sequence[Dim], letters: str) -> tuple[Value, str]:
         """`x` without leading axes of size 1 that broadcast, and the letters of those that it keeps."""
         own = x.rank - 2

@@ -135,6 +135,15 @@ def _block_product(op: Op, build: Builder) -> tuple[Value, ...]:
     return (build.cast(build.matmul(rows, build.transpose(weights, (1, 0))), x.dtype),)
 
 
+def _byte_block_product(op: Op, build: Builder) -> tuple[Value, ...]:
+    """The product of what the bytes stand for"""
+    x, steps, codes, scales, *zeros = op.operands
+    bits, block = op.int("bits"), op.int("block")
+    repeated = build.broadcast(steps, range(steps.rank), (*steps.shape, block))
+    rows = build.mul(build.cast(x, steps.dtype), build.reshape(repeated, x.shape))
+    return (build.block_product(rows, codes, scales, zeros[0] if zeros else None, bits, block),)
+
+
 def _wide(x: Value, build: Builder) -> Value:
     """`x` as composites compute: 16-bit floats in f32."""
     return build.cast(x, F32) if x.dtype in (F16, BF16) else x
@@ -150,6 +159,7 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "attention": _attention,
     "rotary": _rotary,
     "block_product": _block_product,
+    "byte_block_product": _byte_block_product,
     "suppress_boxes": rounds_of_boxes,
     "tree_ensemble": walked_trees,
     "fourier": summed_roots,

@@ -9,16 +9,27 @@ from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
 def hold_block_weights(module: Module) -> Module:
     """Makes constants of the broadcasts that canonicalisation makes of uniform scales and zero points."""
-    return rewrite(module, [hold])
+    return rewrite(module, [hold, hold_beside_bytes])
 
 
 @rule("block_product")
 def hold(op: Op, build: Rewriter) -> Outcome:
     """block_product(x, codes, broadcast(constant)) = block_product(x, codes, constant)"""
-    x, codes, *spreads = op.operands
+    return _hold_from(2, op, build)
+
+
+@rule("byte_block_product")
+def hold_beside_bytes(op: Op, build: Rewriter) -> Outcome:
+    """byte_block_product(x, steps, codes, broadcast(constant)) = byte_block_product(x, steps, codes, constant)"""
+    return _hold_from(3, op, build)
+
+
+def _hold_from(first: int, op: Op, build: Rewriter) -> Outcome:
+    """The product with its operands from the `first` on as constants."""
+    kept, spreads = op.operands[:first], op.operands[first:]
     if not any(made_by(each, "broadcast") for each in spreads):
         return None
-    return build.op(op.name, [x, codes, *(_held(each, build) for each in spreads)], op.attributes)
+    return build.op(op.name, [*kept, *(_held(each, build) for each in spreads)], op.attributes)
 
 
 def _held(value: Value, build: Rewriter) -> Value:

@@ -58,6 +58,59 @@ def test_matmul_n_bits_of_few_rows(outer: tuple[int, ...], bits: int) -> None:
     np.testing.assert_allclose(found, inputs["a"].astype(np.float64) @ weights.T, rtol=1e-5, atol=1e-4)
 
 
+def _in_bytes(a: np.ndarray, size: int) -> np.ndarray:
+    """`a` rounded to 127 steps on either side of 0, in blocks along its last axis."""
+    k = a.shape[-1]
+    blocks = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, -k % size)]).reshape(*a.shape[:-1], -(-k // size), size)
+    steps = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    inverse = np.divide(np.float32(1), steps, out=np.zeros_like(steps), where=steps >= np.finfo(np.float32).tiny)
+    return (np.rint(blocks * inverse).astype(np.float64) * steps).reshape(*a.shape[:-1], -(-k // size) * size)[..., :k]
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize(("k", "size"), [(64, 32), (48, 32), (16, 16), (500, 128)])
+@pytest.mark.parametrize("outer", [(), (1,), (2, 9), (3,), (0, 1)], ids=str)
+def test_matmul_n_bits_that_may_round_to_bytes(
+    outer: tuple[int, ...], k: int, size: int, bits: int, has_zeros: bool
+) -> None:
+    count = -(-k // size)
+    a = normal(*outer, k) * np.float32(3)
+    # Rows of zeros, of the smallest numbers, and of one that is far larger than the others.
+    a[..., : size // 2] *= np.float32(0) if len(outer) == 1 else np.float32(1e-40) if len(outer) == 2 else np.float32(1)
+    a[..., -1:] *= np.float32(1000)
+    inputs = {
+        "a": a,
+        "b": integers(0, 256, 5, count, size * bits // 8),
+        "scales": normal(5, count, seed=1),
+        "zeros": integers(0, 256, 5, -(-count * bits // 8), seed=2) if has_zeros else None,
+    }
+    constants = [name for name in ("b", "scales", "zeros") if inputs[name] is not None]
+    options = {"K": k, "N": 5, "bits": bits, "block_size": size, "accuracy_level": 4}
+    (found,) = run_ours(make_model("MatMulNBits", inputs, constants=constants, **options), inputs)
+
+    def elements(packed: np.ndarray) -> np.ndarray:
+        parts = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & (2**bits - 1)
+        return parts.reshape(*packed.shape[:-1], -1).astype(np.float64)
+
+    zeros = elements(inputs["zeros"])[:, :count, None] if has_zeros else 2 ** (bits - 1)
+    weights = ((elements(inputs["b"]) - zeros) * inputs["scales"][..., None]).reshape(5, -1)[:, :k]
+    expected = _in_bytes(inputs["a"], size) @ weights.T
+    assert (found.dtype, found.shape) == (np.float32, (*outer, 5))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max(initial=1))
+
+
+def test_matmul_n_bits_that_may_round_agrees_with_onnxruntime() -> None:
+    inputs = {
+        "a": normal(7, 256),
+        "b": integers(0, 256, 40, 8, 16),
+        "scales": normal(40, 8, seed=1),
+        "zeros": integers(0, 256, 40, 4, seed=2),
+    }
+    options = {"K": 256, "N": 40, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    assert_agrees("MatMulNBits", inputs, shapes={"a": ["m", 256]}, constants=["b", "scales", "zeros"], **options)
+
+
 def test_matmul_n_bits_with_flat_parameters_and_bias() -> None:
     inputs = {
         "a": normal(3, 64),

@@ -14,12 +14,15 @@ from onnxc.compiler.frontend.operators.microsoft.activations import with_last_ax
 from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
-from onnxc.compiler.ir.dtypes import F32, I64, U8
+from onnxc.compiler.ir.dtypes import F32, I8, I64, U8
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
 CODE = "quantization-blocks"
 BYTE = 8
+
+BYTES_SUFFICE = 4
+"""The accuracy_level of what may be computed in bytes."""
 
 
 def unpacked(x: Value, bits: int, ir: Builder) -> Value:
@@ -49,13 +52,17 @@ def _expect_bits(node: Node) -> int:
 
 @record
 class _Blocks:
-    """B is [N, K]; each of its N columns has `count` blocks of `size` elements, the last of which may be cut."""
+    """B is [N, K]; each of its N columns has `count` blocks of `size` elements, the last of which may be cut.
+
+    is_rounded: whether A may be rounded to bytes.
+    """
 
     n: int
     k: int
     size: int
     count: int
     bits: int
+    is_rounded: bool
 
     @property
     def packed_count(self) -> int:
@@ -69,6 +76,9 @@ def matmul_n_bits(node: Node, ir: Builder) -> Value:
 
     A B' + bias[N], where B is (element - zero point) * scale; the zero point is 2^(bits - 1) where none is given. With
     g_idx: i32[K] the scale and zero point of element k are those of block g_idx[k].
+
+    With accuracy_level 4 A may be rounded to 8 bits, which is done in blocks as ONNX Runtime does it; with others, and
+    where the model does not hold B, products are those of floats.
     """
     a = node.input("A")
     if node.flag("weight_prepacked", False):
@@ -76,7 +86,8 @@ def matmul_n_bits(node: Node, ir: Builder) -> Value:
     n, k, size = node.int("N"), node.int("K"), node.int("block_size")
     if min(n, k, size) < 1:
         node.fail("attribute-range", f"N, K and block_size are {n}, {k}, {size}", rule="ONNX Runtime MatMulNBits")
-    blocks = _Blocks(n, k, size, -(-k // size), _expect_bits(node))
+    is_rounded = node.int("accuracy_level", 0) == BYTES_SUFFICE
+    blocks = _Blocks(n, k, size, -(-k // size), _expect_bits(node), is_rounded)
     known = _known_weights(blocks, node, ir)
     if known is not None:
         product_ = _product_of_codes(ir.cast(a, F32), blocks, known, ir)
@@ -160,8 +171,26 @@ def _product_of_codes(a: Value, blocks: _Blocks, weights: _Weights, ir: Builder)
     if not np.array_equal(weights.order, np.arange(blocks.k)):
         a, codes = ir.gather(a, ir.constant(weights.order), a.rank - 1), codes[:, weights.order]
     zeros = ir.constant(weights.zeros) if weights.zeros.any() else None
-    held = ir.constant(np.ascontiguousarray(codes)), ir.constant(weights.scales)
-    return ir.block_product(a, *held, zeros, blocks.bits, blocks.size)
+    scales = ir.constant(weights.scales)
+    if not blocks.is_rounded or a.rank == 0:
+        held = ir.constant(np.ascontiguousarray(codes))
+        return ir.block_product(a, held, scales, zeros, blocks.bits, blocks.size)
+    held = ir.constant(np.pad(codes, ((0, 0), (0, blocks.count * blocks.size - blocks.k))))
+    return ir.byte_block_product(*_rounded(a, blocks, ir), held, scales, zeros, blocks.bits, blocks.size)
+
+
+def _rounded(a: Value, blocks: _Blocks, ir: Builder) -> tuple[Value, Value]:
+    """f32[..., K] -> i8[..., count * size], f32[..., count]: the steps of a block are 127 to its largest element"""
+    depth = ir.require_equal(a.shape[-1], blocks.k, "contracted or shared sizes differ", "inner-dimensions")
+    outer, missing = a.shape[:-1], blocks.count * blocks.size - blocks.k
+    padded = ir.pad(ir.with_shape(a, (*outer, depth)), (0,) * a.rank, (*(0,) * len(outer), missing))
+    apart = ir.reshape(padded, (*outer, blocks.count, blocks.size))
+    steps = ir.div(ir.reduce(ir.abs(apart), "max", (a.rank,), keepdims=True), 127.0)
+    # Elements that small are 0, as their inverse would be infinite.
+    is_tiny = ir.less(steps, float(np.finfo(np.float32).tiny))
+    inverse = ir.select(is_tiny, 0.0, ir.div(ir.full(steps.shape, 1, F32), steps))
+    codes = ir.cast(ir.round(ir.mul(*ir.broadcast_together(apart, inverse))), I8)
+    return ir.reshape(codes, padded.shape), ir.squeeze(steps, (a.rank,))
 
 
 def _weights(blocks: _Blocks, node: Node, ir: Builder) -> Value:
