@@ -47,6 +47,9 @@ An estimate: a gather of a vector takes longer than eight simple instructions on
 CAST_INDEX = 2
 """An index that is in memory, and cast: a kernel for the cast alone would write four times what it reads, or more."""
 
+FLOAT_TO_INTEGER = 5
+"""The work of an integer that a float becomes: it is bounded, compared with itself for NaN, and converted."""
+
 BYTE = 8
 """The bits of what is kept in memory rather than the floats that it stands for."""
 
@@ -98,6 +101,8 @@ def fuse_kernels(
 
 def element_cost(op: Op) -> int:
     """The work of having an element of the result, in simple instructions: computing it, or reading what is written."""
+    if op.name == "cast" and op.operands[0].dtype.is_float and op.dtype().is_integer:
+        return FLOAT_TO_INTEGER
     cost = PRIMITIVES[op.name].cost
     return 1 if cost is None else cost
 
@@ -294,7 +299,12 @@ class _Fusion:
 
     def _is_made_larger(self, op: Op) -> bool:
         """Whether an operand takes less memory than the result, and the result nearly no work beyond it."""
-        return is_widening(op) or (op.name == "broadcast" and self.inlines_movements)
+        return is_widening(op) or (op.name == "broadcast" and (self.inlines_movements or self._is_index(op.results[0])))
+
+    def _is_index(self, value: Value) -> bool:
+        """Whether all that use a value pick elements by it."""
+        users = self.uses.get(value, [])
+        return all(PRIMITIVES[user.name].picks and value != user.operands[0] for user in users)
 
     def _join(self, group: Group, op: Op) -> None:
         if op not in group.ops:
@@ -342,10 +352,14 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if PRIMITIVES[user.name].picks:
-            is_light = self.costs[value] <= self.index_limit or self._costs_at_most(value, CAST_INDEX)
-            return value == user.operands[0] or not is_light
+            return value == user.operands[0] or not (self._is_light_index(value) or _is_read_once(user))
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
+
+    def _is_light_index(self, value: Value) -> bool:
+        """Whether an index takes so little work that it is done again for each vector that it picks."""
+        is_shared = len(self.uses[value]) > 1
+        return self.costs[value] <= self.index_limit or (not is_shared and self._costs_at_most(value, CAST_INDEX))
 
     def _write(self, op: Op, value: Value) -> None:
         """A value that must be in memory: another name for a buffer, or a group of its own."""
@@ -509,6 +523,13 @@ def turned(op: Op) -> View | None:
 def reads_any_view(anchor: Op, ordinal: int, view: View) -> bool:
     """The answer of a target whose kernels step through any view."""
     return True
+
+
+def _is_read_once(pick: Op) -> bool:
+    """Whether each index of a gather picks one element."""
+    indices = pick.operands[1]
+    depth = indices.shape[-1:] if pick.name == "gather_nd" else ()
+    return product(indices.shape) == product((*pick.results[0].shape, *depth))
 
 
 def keeps_axes(op: Op) -> bool:

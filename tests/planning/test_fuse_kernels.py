@@ -7,7 +7,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, F32
+from onnxc.compiler.ir.dtypes import BF16, F32, I64
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
@@ -288,6 +288,45 @@ def test_counting_an_index_from_the_end_is_part_of_picking() -> None:
             launch k1 (input 1, slot 0) -> output 0 sizes (K, N)
         """,
     )
+
+
+def _kernels_of_picks(types: list[str], build: Callable[..., Value]) -> list[list[str]]:
+    main = make(types, build).main.body
+    return [[op.name for op in group.ops] for group in fuse_kernels(main.ops, main.results, reads_any_view)[0]]
+
+
+def _places(ir: Builder, x: Value) -> Value:
+    """Indices that take work: those of floats."""
+    return ir.clamp(ir.cast(ir.floor(ir.mul(x, 2.0)), I64), 0, 7)
+
+
+def test_an_index_that_floats_become_is_written_where_it_picks_rows() -> None:
+    kernels = _kernels_of_picks(["f32[8, 4]", "f32[K]"], lambda ir, x, at: ir.gather(x, _places(ir, at), 0))
+    assert [names[-1] for names in kernels] == ["min", "gather"]
+    assert "cast" not in kernels[1]
+
+
+def test_an_index_that_is_read_once_is_part_of_picking() -> None:
+    kernels = _kernels_of_picks(["f32[8]", "f32[K]"], lambda ir, x, at: ir.gather(x, _places(ir, at), 0))
+    assert [names[-1] for names in kernels] == ["gather"]
+
+
+def test_an_index_of_two_picks_is_written() -> None:
+    def build(ir: Builder, x: Value, y: Value, at: Value) -> Value:
+        places = _places(ir, at)
+        return ir.add(ir.gather(x, places, 1), ir.gather(y, places, 1))
+
+    kernels = _kernels_of_picks(["f32[4, 8]", "f32[4, 8]", "f32[6]"], build)
+    assert [names[-1] for names in kernels] == ["min", "add"]
+
+
+def test_a_repeated_index_is_written_before_it_is_repeated() -> None:
+    def build(ir: Builder, x: Value, at: Value) -> Value:
+        return ir.gather_along(x, ir.broadcast(_places(ir, at), (1,), (4, 6)), 1)
+
+    kernels = _kernels_of_picks(["f32[4, 8]", "f32[6]"], build)
+    assert [names[-1] for names in kernels] == ["min", "gather_along"]
+    assert kernels[1] == ["broadcast", "gather_along"]
 
 
 def test_a_scatter_computes_its_data_in_place() -> None:
