@@ -12,7 +12,7 @@ three channels of an image through such a view; padding them to what its loads w
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Attribute, Function, Module, Op, Value, walk
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, parse_dimensions
@@ -43,10 +43,18 @@ def lay_out(module: Module, more: Sequence[Rule] = ()) -> Module:
 
 
 def _laid_out(function: Function, more: Sequence[Rule], name: str) -> Function:
-    if not any(op.name == "convolution" for op in walk(function.body)):
+    if not any(op.name == "convolution" or _picks_turned(op) for op in walk(function.body)):
         return function
     own = (convolve_as_it_lies, contract_as_it_lies, mix_pixels_as_they_lie, _renaming(function))
     return rewrite(Module(name, (function,)), (*more, *own, *MOVED, *OTHERS), note_refusal).main
+
+
+def _picks_turned(op: Op) -> bool:
+    """Whether an op picks fewer elements than there are of what lies with its channels last."""
+    if op.name != "gather":
+        return False
+    data = op.operands[0]
+    return layout_of(data) is not None and at_least(product(data.shape), product(op.result.shape))
 
 
 @rule("convolution")

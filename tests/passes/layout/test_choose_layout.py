@@ -125,7 +125,22 @@ def classifier_moved(b: Builder, x: Value) -> Value:
     return b.dot(features, b.constant(np.ascontiguousarray(rows)), "nk,km->nm")
 
 
+def crop(b: Builder, x: Value) -> Value:
+    seen = b.transpose(x, TO_FIRST)
+    return b.transpose(b.exp(b.gather(seen, b.constant(np.array([0, 1, 3, 5], np.int64)), 3)), TO_LAST)
+
+
+def crop_moved(b: Builder, x: Value) -> Value:
+    return b.exp(b.gather(x, b.constant(np.array([0, 1, 3, 5], np.int64)), 2))
+
+
+def enlarged(b: Builder, x: Value) -> Value:
+    return b.exp(b.gather(b.transpose(x, TO_FIRST), b.constant(np.zeros(9, np.int64)), 3))
+
+
 PAIRS = {
+    "crop": Pair((f32(N, 4, 6, 3),), crop, crop_moved, sizes=SIZES),
+    "more than there is": Pair((f32(N, 4, 6, 3),), enlarged),
     "residual": Pair((IMAGE,), block, block_moved, sizes=SIZES, rounds=True),
     "gate": Pair((IMAGE,), gate, gate_moved, sizes=SIZES, rounds=True),
     "classifier": Pair((f32(N, 4, 4, 6),), classifier, classifier_moved, sizes=SIZES, rounds=True),
