@@ -61,8 +61,8 @@ def test_launches_of_shifted_windows() -> None:
 
 def test_launches_of_an_image() -> None:
     kinds = Counter(kernel.kind for kernel in _kernels(unet))
-    # One cast of the input; for both axes of the one resize three for places and weights, and one for elements.
-    assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 9}
+    # One cast of the input; for both axes of the one resize two for places and weights, and one for elements.
+    assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 7}
 
 
 NORMALISED = """

@@ -6,6 +6,7 @@ sizes asked for, which is `resize.py`.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from onnxc.compiler.frontend.operator import Node
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import read_lengths, zero
@@ -17,6 +18,9 @@ from onnxc.runtime.records import record
 
 # The most taps that are added one by one, those of cubic interpolation; more are a reduction.
 UNROLLED_TAPS = 4
+
+# Of an axis whose sizes only a call knows: regions of interest are mostly larger than what is made of them.
+UNKNOWN_GROWTH = 0.999
 
 Region = tuple[Value, Value]
 """Where a region of interest starts and ends on an axis, f64[] each, in parts of its size."""
@@ -154,9 +158,7 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
     repeated = [axis for axis in axes if _repeats(axis, sampling)]
     if repeated:
         result = _repeated(result, repeated, ir)
-    for axis in axes:
-        if axis in repeated:
-            continue
+    for axis in sorted((axis for axis in axes if axis not in repeated), key=_growth):
         coordinates = TRANSFORMS[sampling.transform](ir.iota((axis.length,), 0, F64), axis, ir)
         if sampling.extrapolation is not None:
             outside.append((axis.axis, _is_outside(coordinates, axis, ir)))
@@ -172,6 +174,19 @@ def resample(x: Value, axes: Sequence[ResizedAxis], sampling: Sampling, node: No
         fill = zero(dtype, ir) if dtype.is_string else ir.cast(ir.scalar(sampling.extrapolation or 0.0, F32), dtype)
         result = ir.select(ir.broadcast(mask, (data_axis,), result.shape), fill, result)
     return result
+
+
+def _growth(axis: ResizedAxis) -> float:
+    """How many times as long an axis becomes, as far as that is known: what shrinks most goes first.
+
+    Each axis is then read in the fewest elements. One of which nothing is known goes before those that keep their size,
+    which are resampled only because a region of interest may move them.
+    """
+    if axis.length == axis.size:
+        return 1.0
+    if isinstance(axis.length, int) and isinstance(axis.size, int):
+        return axis.length / max(axis.size, 1)
+    return UNKNOWN_GROWTH if axis.ratio is None else axis.ratio
 
 
 def _computed_in(dtype: DType) -> DType:
@@ -215,24 +230,42 @@ def _interpolated(
     x: Value, coordinates: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder
 ) -> Value:
     """The weighted sum of the elements near each of `coordinates`."""
+    if not sampling.antialias and not sampling.exclude_outside:
+        return _sum(_terms(x, coordinates, axis, sampling, ir), ir)
     indices, weights = _taps(coordinates, axis, sampling, node, ir)
     weights = ir.cast(weights, x.dtype)
     count = indices.shape[1]
     if isinstance(count, int) and count <= UNROLLED_TAPS:
-        terms = [_tap(x, indices, weights, tap, axis.axis, ir) for tap in range(count)]
-        total = terms[0]
-        for term in terms[1:]:
-            total = ir.add(total, term)
-        return total
+        columns = ((_column(indices, tap, ir), _column(weights, tap, ir)) for tap in range(count))
+        return _sum([_term(x, *column, axis.axis, ir) for column in columns], ir)
     gathered = ir.gather(x, indices, axis.axis)
     spread = ir.broadcast(weights, (axis.axis, axis.axis + 1), gathered.shape)
     return ir.reduce(ir.mul(gathered, spread), "sum", (axis.axis + 1,))
 
 
-def _tap(x: Value, indices: Value, weights: Value, tap: int, axis: int, ir: Builder) -> Value:
-    column, weight = (ir.squeeze(ir.slice_axis(value, 1, tap, 1), (1,)) for value in (indices, weights))
-    gathered = ir.gather(x, column, axis)
-    return ir.mul(gathered, ir.broadcast(weight, (axis,), gathered.shape))
+def _sum(terms: Sequence[Value], ir: Builder) -> Value:
+    return reduce(ir.add, terms)
+
+
+def _column(taps: Value, tap: int, ir: Builder) -> Value:
+    return ir.squeeze(ir.slice_axis(taps, 1, tap, 1), (1,))
+
+
+def _term(x: Value, indices: Value, weights: Value, axis: int, ir: Builder) -> Value:
+    gathered = ir.gather(x, indices, axis)
+    return ir.mul(gathered, ir.broadcast(weights, (axis,), gathered.shape))
+
+
+def _terms(x: Value, coordinates: Value, axis: ResizedAxis, sampling: Sampling, ir: Builder) -> list[Value]:
+    """The elements near each of `coordinates`, times their weights: indices and weights are vectors for each tap."""
+    base = ir.floor(coordinates)
+    rest, terms = ir.sub(coordinates, base), []
+    for offset in range(1 - sampling.support, 1 + sampling.support):
+        distance = ir.abs(ir.sub(float(offset), rest))
+        weights = ir.cast(KERNELS[sampling.mode](distance, sampling.coefficient, ir), x.dtype)
+        indices = ir.cast(ir.add(base, float(offset)), I64)
+        terms.append(_term(x, _clamped(indices, axis, ir), weights, axis.axis, ir))
+    return terms
 
 
 def _taps(coordinates: Value, axis: ResizedAxis, sampling: Sampling, node: Node, ir: Builder) -> tuple[Value, Value]:

@@ -181,6 +181,20 @@ def test_a_whole_scale_is_repetition(scale: int) -> None:
     assert_same(got, X.repeat(scale, 1).repeat(scale, 2))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "axes"),
+    [((2, 3, 2, 8), [2, 0, 1, 3]), ((2, 3, 12, 2), [3, 0, 1, 2]), ((2, 6, 3, 4), [2, 3, 0, 1])],
+)
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_what_shrinks_most_is_resampled_first(sizes: tuple[int, ...], axes: list[int], mode: str) -> None:
+    x, roi = np.zeros((2, 3, 6, 8), np.float32), np.array([0, 0, 0.2, 0.1, 1, 1, 0.9, 0.6], np.float32)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+    inputs = {"X": x, "roi": roi, "scales": np.zeros(0, np.float32), "sizes": i64(*sizes)}
+    module = lower_operator("Resize", inputs, opset=19, parameters=["scales", "sizes"], **attributes)
+    gathered = [op.int("axis") for op in module.main.body.ops if op.name == "gather"]
+    assert list(dict.fromkeys(gathered)) == axes
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("target", [{"scales": np.array([1, 0.5], np.float32)}, {"sizes": i64(2, 1)}])
 def test_an_axis_that_keeps_its_size_is_not_moved(way: str, target: dict[str, np.ndarray]) -> None:
