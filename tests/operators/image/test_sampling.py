@@ -29,9 +29,11 @@ def by_ort(operator: str, inputs: dict[str, np.ndarray], *, opset: int, **attrib
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("size", [(3, 4), (2, 2)])
-def test_grid_sample_does_as_onnx_runtime(way: str, mode: str, padding: str, align: int, size: tuple[int, int]) -> None:
-    inputs = {"X": random(2, 2, *size), "grid": random(2, 3, 5, 2)}
+@pytest.mark.parametrize(("channels", "size"), [(2, (3, 4)), (2, (2, 2)), (1, (3, 4)), (8, (2, 3)), (17, (3, 4))])
+def test_grid_sample_does_as_onnx_runtime(
+    way: str, mode: str, padding: str, align: int, channels: int, size: tuple[int, int]
+) -> None:
+    inputs = {"X": random(2, channels, *size), "grid": random(2, 3, 5, 2)}
     attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
     (got,) = run_operator("GridSample", inputs, opset=20, way=way, **attributes)
     assert_close(got, by_ort("GridSample", inputs, opset=20, **attributes), terms=16)

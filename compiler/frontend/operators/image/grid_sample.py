@@ -1,6 +1,6 @@
 """GridSample: a tensor read at positions that a grid gives."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -8,8 +8,8 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.resampling import KERNELS
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, zero
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import C128, F32, F64, I64
+from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dtypes import C128, F32, F64, I64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
@@ -27,12 +27,16 @@ FARTHEST = 2.0**100
 """Beyond every tensor, whatever its sizes: times any of them it is finite in f32."""
 
 
+FEW_CHANNELS = 8
+"""Up to so many, positions lie side by side and not channels: so many elements fill no more than half a vector."""
+
+Read = Callable[[Value], Value]
+"""The elements at positions among all of an image."""
+
+
 @record
 class _Tap:
-    """What is read along an axis: indices, weights, and whether they lie within, each [N, *Q, *O, 1].
-
-    Q: for each stacked axis the number of elements that are read along it, or 1.
-    """
+    """What is read along an axis: indices, and of all channels the weights and whether they lie within."""
 
     index: Value
     weight: Value | None
@@ -64,24 +68,49 @@ def grid_sample(node: Node, ir: Builder) -> Value:
     dtype = F64 if {F64, C128} & {x.dtype, grid.dtype} else F32
     grid = ir.cast(grid, dtype)
     grid = ir.clamp(ir.select(ir.is_nan(grid), -1.0, grid), -FARTHEST, FARTHEST)
-    data = ir.transpose(x, (0, *range(2, x.rank), 1))
-    data = data if mode == "nearest" or x.dtype.is_complex else ir.cast(data, dtype)
-    sampled = ir.cast(_sampled(data, grid, mode, node, ir), x.dtype)
-    return ir.transpose(sampled, (0, x.rank - 1, *range(1, x.rank - 1)))
+    data = x if mode == "nearest" or x.dtype.is_complex else ir.cast(x, dtype)
+    channels = x.shape[1]
+    is_narrow = isinstance(channels, int) and channels <= FEW_CHANNELS and not _stacked_axes(mode, rank)
+    return ir.cast((_sampled_by_channel if is_narrow else _sampled)(data, grid, mode, node, ir), x.dtype)
+
+
+def _sampled_by_channel(data: Value, grid: Value, mode: str, node: Node, ir: Builder) -> Value:
+    """data: [N, C, *S], grid: [N, *O, r]  ->  [N, C, *O], positions side by side"""
+    (batch, channels, *sizes), positions = data.shape, grid.shape[1:-1]
+    image = ir.reshape(data, (batch, channels, product(sizes)))
+    count = product(positions)
+    grid = ir.reshape(grid, (batch, 1, count, len(sizes)))
+    shape, taps = (batch, channels, count), list[list[_Tap]]()
+    for axis, size in enumerate(sizes):
+        position = ir.squeeze(ir.slice_axis(grid, 3, len(sizes) - 1 - axis, 1), (3,))
+        offsets = [ir.scalar(float(offset), grid.dtype) for offset in OFFSETS[mode]]
+        read = _taps(position, size, offsets, mode, node, ir)
+        taps.append([_spread(tap, shape, data.dtype, ir) for tap in read])
+
+    def at(index: Value) -> Value:
+        return ir.gather_along(image, ir.broadcast_to(index, shape), 2)
+
+    return ir.reshape(_summed(at, None, sizes, taps, ir), (batch, channels, *positions))
 
 
 def _sampled(data: Value, grid: Value, mode: str, node: Node, ir: Builder) -> Value:
-    """data: [N, *S, C], grid: [N, *O, r]  ->  [N, *O, C]: the sum over the corners, each times its weights."""
-    rank, stacked = data.rank - 2, _stacked_axes(mode, data.rank - 2)
-    grid = ir.unsqueeze(grid, range(1, 1 + stacked))
-    taps = []
-    for axis in range(rank):
+    """data: [N, C, *S], grid: [N, *O, r]  ->  [N, C, *O], channels side by side
+
+    Q: for each stacked axis the number of elements that are read along it, or 1; indices are [N, *Q, *O, 1].
+    """
+    (batch, channels, *sizes), stacked = data.shape, _stacked_axes(mode, data.rank - 2)
+    rank = len(sizes)
+    image = ir.reshape(ir.transpose(data, (0, *range(2, data.rank), 1)), (batch, product(sizes), channels))
+    grid, taps = ir.unsqueeze(grid, range(1, 1 + stacked)), list[list[_Tap]]()
+    for axis, size in enumerate(sizes):
         position = ir.slice_axis(grid, grid.rank - 1, rank - 1 - axis, 1)
         offsets = np.array(OFFSETS[mode], grid.dtype.numpy)
         along = [offsets.reshape(-1, *[1] * (grid.rank - 2 - axis))] if axis < stacked else [*offsets]
-        read = _taps(position, data.shape[1 + axis], [ir.constant(np.asarray(each)) for each in along], mode, node, ir)
-        taps.append([_spread(tap, data, ir) for tap in read])
-    return ir.reduce(_summed(data, (), taps, ir), "sum", range(1, 1 + stacked))
+        read = _taps(position, size, [ir.constant(np.asarray(each)) for each in along], mode, node, ir)
+        taps.append([_spread(tap, (*tap.index.shape[:-1], channels), data.dtype, ir) for tap in read])
+
+    summed = _summed(lambda index: ir.gather_nd(image, index, 1), None, sizes, taps, ir)
+    return ir.transpose(ir.reduce(summed, "sum", range(1, 1 + stacked)), (0, 1 + rank, *range(1, 1 + rank)))
 
 
 def _stacked_axes(mode: str, rank: int) -> int:
@@ -90,26 +119,29 @@ def _stacked_axes(mode: str, rank: int) -> int:
     return next(stacked for stacked, count in enumerate(corners) if count <= MOST_CORNERS)
 
 
-def _spread(tap: _Tap, data: Value, ir: Builder) -> _Tap:
-    """The tap with a weight of the type of `data`, and whether it lies within, for each channel."""
-    shape = (*tap.index.shape[:-1], data.shape[-1])
+def _spread(tap: _Tap, shape: Sequence[Dim], dtype: DType, ir: Builder) -> _Tap:
+    """The tap with a weight of the type of the image, and whether it lies within, for each channel."""
     inside = None if tap.inside is None else ir.broadcast_to(tap.inside, shape)
-    weight = None if tap.weight is None else ir.broadcast_to(ir.cast(tap.weight, data.dtype), shape)
+    weight = None if tap.weight is None else ir.broadcast_to(ir.cast(tap.weight, dtype), shape)
     return _Tap(tap.index, weight, inside)
 
 
-def _summed(data: Value, index: tuple[Value, ...], taps: Sequence[Sequence[_Tap]], ir: Builder) -> Value:
+def _summed(
+    read: Read, index: Value | None, sizes: Sequence[Dim], taps: Sequence[Sequence[_Tap]], ir: Builder
+) -> Value:
     """The weighted sum along the axes of `taps`, the last one first, where those before are read at `index`."""
     if not taps:
-        return ir.gather_nd(data, ir.concatenate(ir.broadcast_together(*index), index[0].rank - 1), 1)
+        assert index is not None
+        return read(index)
     total: Value | None = None
     for tap in taps[0]:
-        read = _summed(data, (*index, tap.index), taps[1:], ir)
+        within = tap.index if index is None else ir.add(ir.mul(index, ir.size(sizes[0])), tap.index)
+        term = _summed(read, within, sizes[1:], taps[1:], ir)
         if tap.inside is not None:
-            read = ir.select(tap.inside, read, zero(read.dtype, ir))
+            term = ir.select(tap.inside, term, zero(term.dtype, ir))
         if tap.weight is not None:
-            read = ir.mul(read, tap.weight)
-        total = read if total is None else ir.add(total, read)
+            term = ir.mul(term, tap.weight)
+        total = term if total is None else ir.add(total, term)
     assert total is not None
     return total
 
