@@ -326,6 +326,53 @@ def test_without_offsets_a_deformable_convolution_is_a_convolution(way: str, ops
     assert_close(actual, expected, terms=8)
 
 
+def between(image: np.ndarray, place: np.ndarray) -> float:
+    """The element of an image at a place between its elements, in f64; beyond are zeros."""
+    low, total = np.floor(place).astype(int), 0.0
+    for corner in product(*[(0, 1)] * image.ndim):
+        at = low + corner
+        if np.all((at >= 0) & (at < image.shape)):
+            total += float(image[tuple(at)]) * float(np.prod(1 - np.abs(place - at)))
+    return total
+
+
+def deform(
+    x: np.ndarray, w: np.ndarray, offset: np.ndarray, mask: np.ndarray, pad: int, group: int, offset_group: int
+) -> np.ndarray:
+    """The convolution whose taps are moved, one product after the other: steps and dilations are 1."""
+    rank, taps = x.ndim - 2, [*np.ndindex(*w.shape[2:])]
+    moves = offset.reshape(x.shape[0], offset_group, len(taps), rank, *offset.shape[2:])
+    masks = mask.reshape(x.shape[0], offset_group, len(taps), *mask.shape[2:])
+    result = np.zeros((x.shape[0], w.shape[0], *offset.shape[2:]))
+    for n, m, place in product(range(x.shape[0]), range(w.shape[0]), np.ndindex(*offset.shape[2:])):
+        for c, (ordinal, tap) in product(range(w.shape[1]), enumerate(taps)):
+            channel = m // (w.shape[0] // group) * w.shape[1] + c
+            own = channel // (x.shape[1] // offset_group)
+            at = np.add(place, tap) - pad + moves[(n, own, ordinal, slice(None), *place)].astype(np.float64)
+            weight = float(w[(m, c, *tap)]) * float(masks[(n, own, ordinal, *place)])
+            result[(n, m, *place)] += weight * between(x[n, channel], at)
+    return result.astype(x.dtype)
+
+
+@pytest.mark.parametrize("way", ["static", "symbolic"])
+@pytest.mark.parametrize(
+    ("channels", "group", "offset_group", "image"),
+    [(4, 1, 1, (3, 4)), (20, 1, 1, (3, 4)), (18, 1, 2, (3, 4)), (20, 2, 1, (3, 4)), (36, 2, 4, (2, 3)),
+     (20, 4, 2, (2, 3)), (10, 1, 1, (5,)), (9, 1, 1, (2, 3, 2)), (10, 1, 1, (1, 1)), (10, 1, 1, (0, 3))],
+)  # fmt: skip
+def test_moved_taps_of_any_number_of_channels(
+    way: str, channels: int, group: int, offset_group: int, image: Shape
+) -> None:
+    rank, batch = len(image), 2
+    x, w = floats(batch, channels, *image), floats(2 * group, channels // group, *[3] * rank)
+    offset = floats(batch, offset_group * 3**rank * rank, *image) * 2
+    mask = floats(batch, offset_group * 3**rank, *image)
+    operands = {"x": x, "w": w, "offset": offset, "b": None, "mask": mask}
+    attributes = {"pads": [1] * 2 * rank, "group": group, "offset_group": offset_group}
+    (actual,) = run_operator("DeformConv", operands, opset=22, way=way, **attributes)
+    assert_close(actual, deform(x, w, offset, mask, 1, group, offset_group), terms=channels * 3**rank)
+
+
 @pytest.mark.parametrize(
     ("shift", "expected"), [(0.5, [1.5, 2.5, 1.5]), (-1, [0, 1, 2]), (9, [0, 0, 0]), (-0.25, [0.75, 1.75, 2.75])]
 )

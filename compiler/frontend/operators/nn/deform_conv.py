@@ -1,6 +1,6 @@
 """DeformConv: convolution whose taps are moved by data, and interpolated between elements."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product as combinations
 
 from onnxc.compiler.frontend.operator import Node, operator
@@ -15,6 +15,9 @@ from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
 
 RULE = "ONNX DeformConv"
+
+FEW_CHANNELS = 8
+"""Up to so many that are sampled together, positions lie side by side: they fill no more than half a vector."""
 
 
 @operator("DeformConv", since=(19, 22))
@@ -34,19 +37,16 @@ def deform_conv(node: Node, ir: Builder) -> Value:
     channels = ir.require_equal(
         x.shape[1], w.shape[1] * groups, "the channels of X and W differ", "convolution-channels"
     )
-    layout = _layout(x, w, channels, node, ir)
+    layout = _layout(x, w, groups, channels, node, ir)
     rows = layout.offset_groups * layout.taps
     axes = rows * len(layout.kernel)
     offset = of_shape(offset, (layout.batch, axes, *layout.output), "offset", node, ir, "deform-offset")
-    sampled = _sampled(ir.cast(x, dtype), _coordinates(ir.cast(offset, dtype), layout, ir), layout, ir)
     if mask is not None:
         mask = of_shape(mask, (layout.batch, rows, *layout.output), "mask", node, ir, "deform-mask")
-        shape = (layout.batch, layout.offset_groups, 1, layout.taps, layout.positions)
-        sampled = ir.mul(sampled, ir.reshape(ir.cast(mask, dtype), shape))
-    per_group = floordiv(channels, groups)
-    columns = ir.reshape(sampled, (layout.batch, groups, per_group, layout.taps, layout.positions))
-    filters = ir.reshape(w, (groups, floordiv(w.shape[0], groups), per_group, layout.taps))
-    result = ir.reshape(ir.dot(filters, columns, "gmct,ngctp->ngmp"), (layout.batch, w.shape[0], *layout.output))
+        mask = ir.cast(mask, dtype)
+    sampled = _sampled(ir.cast(x, dtype), _coordinates(ir.cast(offset, dtype), layout, ir), mask, layout, ir)
+    product_of = _by_position if layout.is_wide else _by_channel
+    result = ir.reshape(product_of(sampled, w, layout, ir), (layout.batch, w.shape[0], *layout.output))
     if bias is not None:
         result = ir.add(result, per_channel(bias, result, node, ir))
     return ir.cast(result, x.dtype)
@@ -58,6 +58,7 @@ class _Layout:
 
     batch: Dim
     channels: Dim
+    groups: Dim
     offset_groups: int
     sizes: tuple[Dim, ...]
     kernel: tuple[Dim, ...]
@@ -74,8 +75,24 @@ class _Layout:
     def positions(self) -> Dim:
         return product(self.output)
 
+    @property
+    def sampled_together(self) -> Dim:
+        """How many channels are sampled at the same places."""
+        return floordiv(self.channels, self.offset_groups)
 
-def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layout:
+    @property
+    def is_wide(self) -> bool:
+        """Whether channels lie side by side where X is sampled, and not positions.
+
+        Indices and weights are then found once for a vector of channels. Of several groups of filters the channels are
+        to be in the order in which they are sampled.
+        """
+        together = self.sampled_together
+        is_few = isinstance(together, int) and together <= FEW_CHANNELS
+        return not is_few and (self.groups == 1 or self.offset_groups == 1)
+
+
+def _layout(x: Value, w: Value, groups: Dim, channels: Dim, node: Node, ir: Builder) -> _Layout:
     window = sliding_window(node, ir, x.shape[2:], w.shape[2:])
     offset_groups = node.int("offset_group")
     if offset_groups < 1 or (isinstance(channels, int) and channels % offset_groups):
@@ -84,6 +101,7 @@ def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layo
     return _Layout(
         x.shape[0],
         channels,
+        groups,
         offset_groups,
         x.shape[2:],
         window.kernel,
@@ -95,36 +113,72 @@ def _layout(x: Value, w: Value, channels: Dim, node: Node, ir: Builder) -> _Layo
 
 
 def _coordinates(offset: Value, layout: _Layout, ir: Builder) -> list[Value]:
-    """For each spatial axis T[N, og, *K, *O]: where each tap of each position samples X."""
+    """For each spatial axis T[N, *O, og, *K], or T[N, og, *K, *O]: where each tap of each position samples X."""
     count = len(layout.kernel)
-    whole = (layout.batch, layout.offset_groups, *layout.kernel, count, *layout.output)
-    moved = ir.reshape(offset, whole)
+    moved = ir.reshape(offset, (layout.batch, layout.offset_groups, *layout.kernel, count, *layout.output))
+    taps, positions = range(2, 2 + count), range(2 + count, 2 + 2 * count)
+    order = (0, *positions, 1, *taps) if layout.is_wide else (0, 1, *taps, *positions)
     coordinates = []
     for axis in range(count):
-        own = ir.squeeze(ir.slice_axis(moved, 2 + count, axis, 1), [2 + count])
-        position = ir.mul(ir.iota(own.shape, 2 + count + axis, own.dtype), layout.strides[axis])
-        tap = ir.mul(ir.iota(own.shape, 2 + axis, own.dtype), layout.dilations[axis])
+        own = ir.transpose(ir.squeeze(ir.slice_axis(moved, 2 + count, axis, 1), [2 + count]), order)
+        steps = ir.iota(own.shape, order.index(positions[axis]), own.dtype)
+        tap = ir.iota(own.shape, order.index(taps[axis]), own.dtype)
         start = ir.cast(ir.size(-layout.low[axis]), own.dtype)
-        coordinates.append(ir.add(ir.add(ir.add(position, tap), start), own))
+        position = ir.add(ir.mul(steps, layout.strides[axis]), ir.mul(tap, layout.dilations[axis]))
+        coordinates.append(ir.add(ir.add(position, start), own))
     return coordinates
 
 
-def _sampled(x: Value, coordinates: Sequence[Value], layout: _Layout, ir: Builder) -> Value:
-    """T[N, og, C/og, |K|, |O|]: X at the coordinates, linear between its elements."""
-    groups, taps, positions = layout.offset_groups, layout.taps, layout.positions
-    per_group = floordiv(layout.channels, groups)
-    flat = ir.reshape(x, (layout.batch, groups, per_group, product(layout.sizes)))
+def _sampled(x: Value, coordinates: Sequence[Value], mask: Value | None, layout: _Layout, ir: Builder) -> Value:
+    """T[N, |O|, og, |K|, C/og], or T[N, og, C/og, |K| * |O|]: X at the coordinates, linear between its elements."""
     below = [ir.floor(coordinate) for coordinate in coordinates]
     beyond = [ir.sub(coordinate, floor) for coordinate, floor in zip(coordinates, below, strict=True)]
+    read = _rows_of_channels(x, layout, ir) if layout.is_wide else _rows_of_positions(x, layout, ir)
     total: Value | None = None
     for corner in combinations((0, 1), repeat=len(coordinates)):
         index, weight = _corner(corner, below, beyond, layout, ir)
-        index = ir.reshape(index, (layout.batch, groups, 1, taps * positions))
-        wide = ir.broadcast_to(index, (layout.batch, groups, per_group, taps * positions))
-        part = ir.mul(ir.gather_along(flat, wide, 3), ir.reshape(weight, index.shape))
+        part = ir.mul(read(index), ir.reshape(weight, _places(layout)))
         total = part if total is None else ir.add(total, part)
     assert total is not None
-    return ir.reshape(total, (layout.batch, groups, per_group, taps, positions))
+    if mask is None:
+        return total
+    batch, groups = layout.batch, layout.offset_groups
+    if not layout.is_wide:
+        return ir.mul(total, ir.reshape(mask, _places(layout)))
+    mask = ir.transpose(ir.reshape(mask, (batch, groups, layout.taps, layout.positions)), (0, 3, 1, 2))
+    return ir.mul(total, ir.reshape(mask, _places(layout)))
+
+
+def _places(layout: _Layout) -> tuple[Dim, ...]:
+    """The shape of what each tap of each position has, whatever the channel."""
+    if layout.is_wide:
+        return (layout.batch, layout.positions, layout.offset_groups, layout.taps, 1)
+    return (layout.batch, layout.offset_groups, 1, layout.taps * layout.positions)
+
+
+def _rows_of_channels(x: Value, layout: _Layout, ir: Builder) -> Callable[[Value], Value]:
+    batch, groups, together = layout.batch, layout.offset_groups, layout.sampled_together
+    size = product(layout.sizes)
+    lying = ir.transpose(ir.reshape(x, (batch, groups, together, size)), (0, 1, 3, 2))
+    image = ir.reshape(lying, (batch, groups * size, together))
+
+    def read(index: Value) -> Value:
+        index = ir.reshape(index, _places(layout))
+        first = ir.mul(ir.iota(index.shape, 2, I64), ir.size(size))
+        return ir.gather_nd(image, ir.add(index, first), 1)
+
+    return read
+
+
+def _rows_of_positions(x: Value, layout: _Layout, ir: Builder) -> Callable[[Value], Value]:
+    batch, groups, together = layout.batch, layout.offset_groups, layout.sampled_together
+    image = ir.reshape(x, (batch, groups, together, product(layout.sizes)))
+
+    def read(index: Value) -> Value:
+        index = ir.reshape(index, _places(layout))
+        return ir.gather_along(image, ir.broadcast_to(index, (batch, groups, together, index.shape[3])), 3)
+
+    return read
 
 
 def _corner(
@@ -141,3 +195,29 @@ def _corner(
         clamped = ir.clamp(position, 0, ir.sub(ir.size(size), 1))
         index = ir.add(ir.mul(index, ir.size(size)), ir.max(clamped, 0))
     return index, weight
+
+
+def _by_position(sampled: Value, w: Value, layout: _Layout, ir: Builder) -> Value:
+    """sampled: T[N, |O|, og, |K|, C/og]  ->  T[N, M, |O|]"""
+    batch, positions, taps, groups = layout.batch, layout.positions, layout.taps, layout.groups
+    filters, channels = w.shape[0], layout.channels
+    if groups == 1:
+        together = layout.sampled_together
+        lying = ir.transpose(ir.reshape(w, (filters, layout.offset_groups, together, taps)), (0, 1, 3, 2))
+        columns = ir.reshape(sampled, (batch, positions, taps * channels))
+        result = ir.dot(columns, ir.reshape(lying, (filters, taps * channels)), "npk,mk->npm")
+    else:
+        per_group = floordiv(channels, groups)
+        grouped = ir.reshape(w, (groups, floordiv(filters, groups), per_group, taps))
+        columns = ir.reshape(sampled, (batch, positions, taps, groups, per_group))
+        result = ir.reshape(ir.dot(columns, grouped, "nptgc,gmct->npgm"), (batch, positions, filters))
+    return ir.transpose(result, (0, 2, 1))
+
+
+def _by_channel(sampled: Value, w: Value, layout: _Layout, ir: Builder) -> Value:
+    """sampled: T[N, og, C/og, |K| * |O|]  ->  T[N, g, M/g, |O|]"""
+    groups, taps = layout.groups, layout.taps
+    per_group = floordiv(layout.channels, groups)
+    columns = ir.reshape(sampled, (layout.batch, groups, per_group, taps, layout.positions))
+    filters = ir.reshape(w, (groups, floordiv(w.shape[0], groups), per_group, taps))
+    return ir.dot(filters, columns, "gmct,ngctp->ngmp")
