@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import onnxc
 from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
@@ -230,6 +231,37 @@ def test_max_roi_pool_takes_the_maximum_of_each_bin(way: str) -> None:
         "MaxRoiPool", {"X": x, "rois": rois}, opset=1, way=way, pooled_shape=[2, 3], spatial_scale=0.75
     )
     assert_same(got, expected)
+
+
+@pytest.mark.parametrize("way", SYMBOLIC)
+@pytest.mark.parametrize("image", [(4, 4), (0, 4), (4, 0), (1, 1)])
+@pytest.mark.parametrize("regions", [0, 2])
+def test_bins_without_elements_are_0(way: str, image: tuple[int, int], regions: int) -> None:
+    rois = np.array([[0, 6, 6, 9, 9], [0, np.nan, 0, 3, 3]], np.float32)[:regions]
+    inputs = {"X": random(1, 2, *image), "rois": rois}
+    (got,) = run_operator("MaxRoiPool", inputs, opset=22, way=way, pooled_shape=[2, 3])
+    assert_same(got, np.zeros((regions, 2, 2, 3), np.float32))
+
+
+def test_a_bin_has_what_is_no_number_and_minus_infinity() -> None:
+    x = np.array([[[[np.nan, 1, -np.inf, -np.inf], [2, 3, -np.inf, -np.inf]]]], np.float32)
+    rois = np.array([[0, 0, 0, 3, 1]], np.float32)
+    (got,) = run_operator("MaxRoiPool", {"X": x, "rois": rois}, opset=22, pooled_shape=[1, 2])
+    assert_same(got, np.array([[[[np.nan, -np.inf]]]], np.float32))
+
+
+@pytest.mark.parametrize(("operator", "attributes"), [
+    ("MaxRoiPool", {"pooled_shape": [1, 1]}), ("RoiAlign", {"sampling_ratio": 1})
+])  # fmt: skip
+@pytest.mark.parametrize("image", [-1, 2])
+def test_a_region_is_of_an_image_that_there_is(operator: str, attributes: dict[str, object], image: int) -> None:
+    inputs = {"X": random(2, 3, 4, 4), "rois": np.array([[0, 0, 3, 3]], np.float32), "batch_indices": i64(image)}
+    if operator == "MaxRoiPool":
+        inputs = {"X": inputs["X"], "rois": np.array([[image, 0, 0, 3, 3]], np.float32)}
+    names = list(inputs)
+    model = make_model(operator, inputs, opset=16, way="data", parameters=names, outputs=1, attributes=attributes)
+    with pytest.raises(InputError, match=f"index {image} is outside of an axis of size 2"):
+        onnxc.compile(model).run(None, inputs)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -9,6 +9,7 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import of_shape, read
 from onnxc.compiler.frontend.operators.tensor.gather import expect_in_range
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import product as count_of
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
 from onnxc.runtime.records import record
@@ -111,17 +112,25 @@ def _pool(data: Value, batch: Value, rows: _Samples, columns: _Samples, mode: st
     shape = (*rows.low.shape, *columns.low.shape[1:])
     inside = ir.and_(_row(rows.inside, shape, ir), _column(columns.inside, shape, ir))
     counts = ir.and_(_row(rows.counts, shape, ir), _column(columns.counts, shape, ir))
-    where = ir.broadcast(batch, (0,), shape)
     corners = []
     for lower, right in product((False, True), (False, True)):
         row, column = rows.high if lower else rows.low, columns.high if right else columns.low
-        coordinates = (where, _row(row, shape, ir), _column(column, shape, ir))
-        read = ir.gather_nd(data, ir.concatenate([ir.unsqueeze(coordinate, (5,)) for coordinate in coordinates], 5))
+        read = _read(data, batch, row, column, shape, ir)
         weights = _row(_weight(rows, lower, ir), shape, ir), _column(_weight(columns, right, ir), shape, ir)
         weighted = ir.mul(read, ir.unsqueeze(ir.mul(*weights), (5,)))
         corners.append(ir.select(ir.unsqueeze(inside, (5,)), weighted, 0.0))
     count = ir.mul(rows.count, columns.count)
     return _folded(corners, ir.unsqueeze(counts, (5,)), count, mode, ir)
+
+
+def _read(data: Value, batch: Value, rows: Value, columns: Value, shape: Sequence[Dim], ir: Builder) -> Value:
+    """data: T[N, H, W, C], rows: i64[R, P, G], columns: i64[R, Q, K]  ->  T[R, P, G, Q, K, C], by one index for all"""
+    pixels = ir.reshape(data, (count_of(data.shape[:3]), data.shape[3]))
+    # Picked, not multiplied: so the call refuses a batch index that is out of range.
+    images = ir.mul(ir.iota(data.shape[:1], 0, I64), ir.size(data.shape[1]))
+    image = ir.unsqueeze(ir.gather(images, batch, 0), (1, 2))
+    line = ir.mul(ir.add(image, rows), ir.size(data.shape[2]))
+    return ir.gather(pixels, ir.add(_row(line, shape, ir), _column(columns, shape, ir)), 0)
 
 
 def _row(value: Value, shape: Sequence[Dim], ir: Builder) -> Value:
@@ -163,29 +172,48 @@ def max_roi_pool(node: Node, ir: Builder) -> Value:
     x, rois = of_shape(x, [None] * 4, "X", node, ir, CODE), of_shape(rois, (None, 5), "rois", node, ir, CODE)
     rois = widened(rois, ir)
     batch = ir.cast(_coordinate(rois, 0, ir), I64)
-    result = ir.gather(x, batch, 0)
-    for axis, start in ((3, 1), (2, 2)):
-        corners = [_round(ir.mul(_coordinate(rois, column, ir), scale), ir) for column in (start, start + 2)]
-        result = _pool_axis(result, axis, corners[0], corners[1], bins[axis - 2], ir)
-    return ir.select(ir.equal(result, float("-inf")), 0.0, result)
+    rows = _bins(ir.mul(rois, scale), 2, x.shape[2], bins[0], node, ir)
+    columns = _bins(ir.mul(rois, scale), 1, x.shape[3], bins[1], node, ir)
+    shape = (*rows.elements.shape, *columns.elements.shape[1:])
+    read = _read(ir.transpose(x, (0, 2, 3, 1)), batch, rows.elements, columns.elements, shape, ir)
+    most = ir.reduce(read, "max", (2, 4))
+    some = [
+        ir.broadcast(ir.less(0, axis.count), (0, at), most.shape) for at, axis in enumerate((rows, columns), start=1)
+    ]
+    return ir.transpose(ir.select(ir.and_(*some), most, 0.0), (0, 3, 1, 2))
+
+
+@record
+class _Bins:
+    """The elements of an axis in each bin of each region, i64[R, P, G], the last of a bin again, and [R, P] how many.
+
+    Of a bin without elements they are any.
+    """
+
+    elements: Value
+    count: Value
+
+
+def _bins(rois: Value, start: int, size: Dim, bins: int, node: Node, ir: Builder) -> _Bins:
+    """The bins along the axis whose corners are columns `start` and `start + 2` of `rois`."""
+    first, last = (_round(_coordinate(rois, column, ir), ir) for column in (start, start + 2))
+    bin_size = ir.div(ir.max(ir.add(ir.sub(last, first), 1.0), 1.0), float(bins))
+    shape = (rois.shape[0], bins)
+    first, bin_size = (ir.broadcast(value, (0,), shape) for value in (first, bin_size))
+    ordinal = ir.iota(shape, 1, first.dtype)
+    length = ir.cast(ir.size(size), first.dtype)
+    begin = ir.add(ir.floor(ir.mul(bin_size, ordinal)), first)
+    end = ir.add(ir.ceil(ir.mul(bin_size, ir.add(ordinal, 1.0))), first)
+    # A bin of what is no number has no element.
+    begin = ir.select(ir.is_nan(begin), length, begin)
+    begin, end = (ir.cast(ir.clamp(edge, 0.0, length), I64) for edge in (begin, end))
+    count = ir.max(ir.sub(end, begin), 0)
+    (most,) = read_lengths(ir.max(ir.reduce(count, "max", (0, 1)), 0), "number of elements", node, ir)
+    begin, end = (ir.broadcast(edge, (0, 1), (*shape, most)) for edge in (begin, end))
+    element = ir.min(ir.add(begin, ir.iota((*shape, most), 2, I64)), ir.sub(end, 1))
+    return _Bins(ir.clamp(element, 0, ir.sub(ir.size(size), 1)), count)
 
 
 def _round(x: Value, ir: Builder) -> Value:
     """The nearest whole number, halves away from zero."""
     return ir.mul(ir.sign(x), ir.floor(ir.add(ir.abs(x), 0.5)))
-
-
-def _pool_axis(x: Value, axis: int, first: Value, last: Value, bins: int, ir: Builder) -> Value:
-    """The maxima over `bins` parts of the axis of x [R, ...] between `first` and `last`, [R] each; -inf of nothing."""
-    size = x.shape[axis]
-    bin_size = ir.div(ir.max(ir.add(ir.sub(last, first), 1.0), 1.0), float(bins))
-    index = ir.iota((x.shape[0], size), 1, first.dtype)
-    parts = []
-    for ordinal in range(bins):
-        start = ir.add(ir.floor(ir.mul(bin_size, float(ordinal))), first)
-        end = ir.add(ir.ceil(ir.mul(bin_size, float(ordinal + 1))), first)
-        start, end = (ir.broadcast(value, (0,), index.shape) for value in (start, end))
-        inside = ir.and_(ir.less_equal(start, index), ir.less(index, end))
-        kept = ir.select(ir.broadcast(inside, (0, axis), x.shape), x, float("-inf"))
-        parts.append(ir.reduce(kept, "max", (axis,), keepdims=True))
-    return ir.concatenate(parts, axis)
