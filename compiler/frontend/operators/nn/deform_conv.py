@@ -137,19 +137,19 @@ def _sampled(x: Value, coordinates: Sequence[Value], mask: Value | None, layout:
     total: Value | None = None
     for corner in combinations((0, 1), repeat=len(coordinates)):
         index, weight = _corner(corner, below, beyond, layout, ir)
-        part = ir.mul(read(index), ir.reshape(weight, _places(layout)))
+        part = ir.mul(read(index), ir.reshape(weight, _sampled_shape(layout)))
         total = part if total is None else ir.add(total, part)
     assert total is not None
     if mask is None:
         return total
     batch, groups = layout.batch, layout.offset_groups
     if not layout.is_wide:
-        return ir.mul(total, ir.reshape(mask, _places(layout)))
+        return ir.mul(total, ir.reshape(mask, _sampled_shape(layout)))
     mask = ir.transpose(ir.reshape(mask, (batch, groups, layout.taps, layout.positions)), (0, 3, 1, 2))
-    return ir.mul(total, ir.reshape(mask, _places(layout)))
+    return ir.mul(total, ir.reshape(mask, _sampled_shape(layout)))
 
 
-def _places(layout: _Layout) -> tuple[Dim, ...]:
+def _sampled_shape(layout: _Layout) -> tuple[Dim, ...]:
     """The shape of what each tap of each position has, whatever the channel."""
     if layout.is_wide:
         return (layout.batch, layout.positions, layout.offset_groups, layout.taps, 1)
@@ -163,7 +163,7 @@ def _rows_of_channels(x: Value, layout: _Layout, ir: Builder) -> Callable[[Value
     image = ir.reshape(lying, (batch, groups * size, together))
 
     def read(index: Value) -> Value:
-        index = ir.reshape(index, _places(layout))
+        index = ir.reshape(index, _sampled_shape(layout))
         first = ir.mul(ir.iota(index.shape, 2, I64), ir.size(size))
         return ir.gather_nd(image, ir.add(index, first), 1)
 
@@ -175,7 +175,7 @@ def _rows_of_positions(x: Value, layout: _Layout, ir: Builder) -> Callable[[Valu
     image = ir.reshape(x, (batch, groups, together, product(layout.sizes)))
 
     def read(index: Value) -> Value:
-        index = ir.reshape(index, _places(layout))
+        index = ir.reshape(index, _sampled_shape(layout))
         return ir.gather_along(image, ir.broadcast_to(index, (batch, groups, together, index.shape[3])), 3)
 
     return read
