@@ -298,13 +298,8 @@ class _Fusion:
                 self._need(group, op, operand)
 
     def _is_made_larger(self, op: Op) -> bool:
-        """Whether an operand takes less memory than the result, and the result nearly no work beyond it."""
-        return is_widening(op) or (op.name == "broadcast" and (self.inlines_movements or self._is_index(op.results[0])))
-
-    def _is_index(self, value: Value) -> bool:
-        """Whether all that use a value pick elements by it."""
-        users = self.uses.get(value, [])
-        return all(PRIMITIVES[user.name].picks and value != user.operands[0] for user in users)
+        """Whether an operand takes no more memory than the result, and the result nearly no work beyond it."""
+        return is_widening(op) or op.name == "broadcast"
 
     def _join(self, group: Group, op: Op) -> None:
         if op not in group.ops:

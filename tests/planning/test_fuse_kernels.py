@@ -329,6 +329,18 @@ def test_a_repeated_index_is_written_before_it_is_repeated() -> None:
     assert kernels[1] == ["broadcast", "gather_along"]
 
 
+def test_what_several_kernels_repeat_is_written_before_it_is_repeated() -> None:
+    def build(ir: Builder, x: Value, at: Value) -> tuple[Value, Value]:
+        chosen = ir.broadcast_to(ir.less(ir.exp(at), ir.tanh(at)), (4, 6, 8))
+        return ir.select(chosen, x, 0.0), ir.select(chosen, 1.0, x)
+
+    main = make(["f32[4, 6, 8]", "f32[6, 1]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    names = [[op.name for op in group.ops] for group in groups]
+    assert [each[-1] for each in names] == ["less", "select", "select"]
+    assert all("broadcast" in each and "exp" not in each for each in names[1:])
+
+
 def test_a_scatter_computes_its_data_in_place() -> None:
     def build(ir: Builder, i: Value, u: Value) -> Value:
         return ir.scatter_nd(ir.full((N, 4), 0.0, u.dtype), i, ir.exp(u), "add")
