@@ -157,15 +157,13 @@ def _with_room(x: Value, room: Dim, total: Dim, ir: Builder) -> Value:
 def _joined(past: Value, new: Value, lengths: Value, size: Dim, ir: Builder) -> Value:
     """T[B, G, size, D]: of each batch the first tokens of the past, as many as it has, then the new ones, then 0"""
     batch, groups, capacity, width = past.shape
+    shape = (batch, groups, size, width)
     column = ir.iota((1, 1, size, 1), 2, I64)
     ordinal = ir.sub(column, lengths)
-    is_past, is_new = ir.less(ordinal, 0), ir.less(ordinal, ir.size(new.shape[2]))
-    source = ir.select(is_past, column, ir.add(ordinal, ir.size(capacity)))
-    both = ir.concatenate([past, new], 2)
-    known = ir.select(is_new, source, 0)
-    shape = (batch, groups, size, width)
-    picked = ir.gather_along(both, ir.broadcast_to(known, shape), 2)
-    return ir.select(ir.broadcast_to(is_new, shape), picked, 0)
+    is_past, is_new = (ir.broadcast_to(ir.less(ordinal, end), shape) for end in (0, ir.size(new.shape[2])))
+    known = ir.max(ir.min(ordinal, ir.size(new.shape[2] - 1)), 0)
+    picked = ir.gather_along(new, ir.broadcast_to(known, shape), 2)
+    return ir.select(is_past, _with_room(past, size - capacity, size, ir), ir.select(is_new, picked, 0))
 
 
 # Scores
