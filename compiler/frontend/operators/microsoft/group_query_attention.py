@@ -25,11 +25,19 @@ NEGATIVE_INFINITY = float("-inf")
 
 @record
 class _Cache:
-    """k, v: T[B, G, T, D]; `lengths`: i64[B, 1, 1, 1], how many tokens of each batch were there before."""
+    """k, v: T[B, G, T, D]; `lengths`: i64[B, 1, 1, 1], how many tokens of each batch were there before.
+
+    keys: of how many tokens there may be something in the cache.
+    """
 
     k: Value
     v: Value
     lengths: Value
+    keys: Dim
+
+    def seen(self, ir: Builder) -> tuple[Value, Value]:
+        """The keys and values of these tokens."""
+        return ir.slice_axis(self.k, 2, 0, self.keys), ir.slice_axis(self.v, 2, 0, self.keys)
 
 
 @operator("GroupQueryAttention", since=(1,), domain=MICROSOFT)
@@ -53,7 +61,7 @@ def group_query_attention(node: Node, ir: Builder) -> tuple[Value | None, ...]:
     if _has_sink(node):
         y = _attended_with_sink(q, cache, bias, node, ir)
     else:
-        y = attended(q, cache.k, cache.v, bias, node, ir, softcap=node.float("softcap", 0.0))
+        y = attended(q, *cache.seen(ir), bias, node, ir, softcap=node.float("softcap", 0.0))
     return join_heads(y, ir), cache.k, cache.v
 
 
@@ -130,7 +138,7 @@ def _cache(k: Value, v: Value, lengths: Value, node: Node, ir: Builder) -> _Cach
     if past_k is None or past_v is None:
         room = total - k.shape[2]
         k, v = (_with_room(x, room, total, ir) for x in (k, v))
-        return _Cache(k, v, lengths)
+        return _Cache(k, v, lengths, total)
     capacity = past_k.shape[2]
     shape = (k.shape[0], k.shape[1], capacity, k.shape[3])
     past_k, past_v = (
@@ -138,7 +146,7 @@ def _cache(k: Value, v: Value, lengths: Value, node: Node, ir: Builder) -> _Cach
     )
     size = maximum(capacity, total)
     joined = [_joined(past, new, lengths, size, ir) for past, new in ((past_k, k), (past_v, v))]
-    return _Cache(joined[0], joined[1], lengths)
+    return _Cache(joined[0], joined[1], lengths, total)
 
 
 def _total(k: Value, past: Value | None, node: Node, ir: Builder) -> Dim:
@@ -172,7 +180,7 @@ def _joined(past: Value, new: Value, lengths: Value, size: Dim, ir: Builder) -> 
 def _bias(q: Value, cache: _Cache, node: Node, ir: Builder) -> Value:
     """f32[B, 1 | N, S, T]: minus infinity for keys that a query does not see, and the bias that is given"""
     batch, heads, length, _ = q.shape
-    keys, window = cache.k.shape[2], node.int("local_window_size", -1)
+    keys, window = cache.keys, node.int("local_window_size", -1)
     column = ir.iota((1, 1, 1, keys), 3, I64)
     row = ir.add(ir.iota((1, 1, length, 1), 2, I64), cache.lengths)
     last = row if node.flag("causal", True) else ir.add(cache.lengths, ir.sub(ir.size(length), 1))
@@ -202,12 +210,13 @@ def _has_sink(node: Node) -> bool:
 def _attended_with_sink(q: Value, cache: _Cache, bias: Value, node: Node, ir: Builder) -> Value:
     """Attention with a further key for each head, of a score that is given (else 0) and without a value."""
     batch, heads, length, width = q.shape
-    groups = cache.k.shape[1]
+    keys, values = cache.seen(ir)
+    groups = keys.shape[1]
     if not isinstance(width, int):
         node.unsupported("the width of a head is only known at run time; give the inputs their sizes with shapes=")
     grouped = ir.reshape(q, (batch, groups, floordiv(heads, groups), length, width))
-    scores = ir.mul(ir.dot(grouped, cache.k, "bghsd,bgtd->bghst", F32), scale_of(width, node))
-    scores = ir.reshape(scores, (batch, heads, length, cache.k.shape[2]))
+    scores = ir.mul(ir.dot(grouped, keys, "bghsd,bgtd->bghst", F32), scale_of(width, node))
+    scores = ir.reshape(scores, (batch, heads, length, cache.keys))
     softcap = node.float("softcap", 0.0)
     if softcap:
         scores = ir.mul(ir.tanh(ir.div(scores, softcap)), softcap)
@@ -216,7 +225,7 @@ def _attended_with_sink(q: Value, cache: _Cache, bias: Value, node: Node, ir: Bu
     sink = ir.full((heads,), 0, F32) if given is None else of_shape(given, (heads,), "head_sink", node, ir, BIAS)
     column = ir.broadcast(ir.cast(sink, F32), (1,), (batch, heads, length, 1))
     weights = ir.softmax(ir.concatenate([scores, column], 3), 3)
-    weights = ir.slice_axis(weights, 3, 0, cache.k.shape[2])
-    split = ir.reshape(weights, (batch, groups, floordiv(heads, groups), length, cache.k.shape[2]))
-    mixed = ir.dot(split, ir.cast(cache.v, F32), "bghst,bgte->bghse")
+    weights = ir.slice_axis(weights, 3, 0, cache.keys)
+    split = ir.reshape(weights, (batch, groups, floordiv(heads, groups), length, cache.keys))
+    mixed = ir.dot(split, ir.cast(values, F32), "bghst,bgte->bghse")
     return ir.cast(ir.reshape(mixed, (batch, heads, length, width)), q.dtype)
