@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onnxc
-from onnxc.runtime.errors import ModelError, UnsupportedError
+from onnxc.runtime.errors import ModelError, OnnxcError, UnsupportedError
 from tests.operators.microsoft.agreement import (
     assert_agrees,
     assert_all_close,
@@ -16,6 +16,7 @@ from tests.operators.microsoft.agreement import (
 )
 
 N, G, D = 4, 2, 32
+PAST = "attention-past"
 
 
 def i32(value: object) -> np.ndarray:
@@ -108,6 +109,74 @@ def test_a_bias_of_scores(heads: int) -> None:
 def test_given_positions() -> None:
     inputs = decoding(1, 1, 5, [5], 6) | angles() | {"positions": np.array([[2]], np.int64)}
     assert_agrees("GroupQueryAttention", inputs, do_rotary=1, **OPTIONS)
+
+
+def _resident(count: int, capacity: int, window: int) -> int:
+    """How many of so many tokens a cache with a sliding window keeps."""
+    together = capacity - window + 1
+    return count if count <= capacity else count - together * -(-(count - capacity) // together)
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize(
+    ("capacity", "window", "steps"),
+    [
+        (4, 4, [3, 1, 1, 1, 1]),
+        (6, 4, [1, 5, 1, 1, 1, 1, 1]),
+        (6, 3, [9, 1, 1]),
+        (5, 1, [2, 4, 1, 6]),
+        (20, 3, [4, 1, 1]),
+    ],
+    ids=str,
+)
+def test_a_cache_with_a_sliding_window(capacity: int, window: int, steps: list[int], rotary: int, sink: bool) -> None:
+    count = 0
+    options: dict[str, object] = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": rotary}
+    past = [np.zeros((1, G, capacity, D), np.float32) for _ in range(2)]
+    for step in steps:
+        count += step
+        inputs = decoding(1, step, capacity, [count - 1], count) | dict.fromkeys(("cos", "sin", "positions", "bias"))
+        inputs |= {"past_k": past[0], "past_v": past[1]} | (angles() if rotary else {})
+        inputs |= {"sink": normal(N, seed=11)} if sink else {}
+        model = make_model("GroupQueryAttention", inputs, shapes=SHAPES, **OPTIONS, **options)
+        expected, actual = run_theirs(model, inputs), run_ours(model, inputs)
+        kept = _resident(count, capacity, window)
+        assert_all_close([actual[0]], [expected[0]])
+        for ours, theirs in zip(actual[1:], expected[1:], strict=True):
+            assert ours.shape == theirs.shape == (1, G, capacity, D)
+            assert_all_close([ours[:, :, :kept]], [theirs[:, :, :kept]])
+            assert not ours[:, :, kept:].any()
+        past = actual[1:]
+
+
+def test_sliding_windows_of_sequences_of_several_lengths() -> None:
+    inputs = decoding(3, 1, 6, [2, 5, 11], 12)
+    options = {"local_window_size": 4, "sliding_window_cache": 1}
+    model = make_model("GroupQueryAttention", inputs, shapes=SHAPES, **OPTIONS, **options)
+    expected, actual = run_theirs(model, inputs), run_ours(model, inputs)
+    assert_all_close([actual[0]], [expected[0]])
+    for batch, count in enumerate((3, 6, 12)):
+        kept = _resident(count, 6, 4)
+        for ours, theirs in zip(actual[1:], expected[1:], strict=True):
+            assert_all_close([ours[batch, :, :kept]], [theirs[batch, :, :kept]])
+
+
+def test_a_sliding_window_is_no_longer_than_its_cache() -> None:
+    inputs = decoding(1, 1, 3, [1], 2)
+    for window, shapes, code in ((4, {}, PAST), (4, SHAPES, "sizes-disagree"), (-1, SHAPES, PAST)):
+        options = {"local_window_size": window, "sliding_window_cache": 1}
+        model = make_model("GroupQueryAttention", inputs, shapes=shapes, **OPTIONS, **options)
+        with pytest.raises(OnnxcError, match=code):
+            run_ours(model, inputs)
+
+
+def test_a_sliding_window_beside_a_bias_is_refused() -> None:
+    inputs = decoding(1, 1, 4, [1], 2) | dict.fromkeys(("cos", "sin", "positions"))
+    inputs |= {"bias": normal(1, 1, 1, 2)}
+    model = make_model("GroupQueryAttention", inputs, **OPTIONS, local_window_size=2, sliding_window_cache=1)
+    with pytest.raises(UnsupportedError, match="attention_bias"):
+        run_ours(model, inputs)
 
 
 @pytest.mark.parametrize("rotary", [0, 1])
