@@ -20,6 +20,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_panel
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.schedules.convolutions import pointer_rows
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -118,7 +119,11 @@ class _Rows:
         f.ret()
         depth = self.sums.start_count * self.sums.run_length
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
-        library = tuple(PointerKernel(self.element, rows, self._shape[0]) for rows in row_steps(self._shape[2]))
+        library = tuple(
+            PointerKernel(self.element, rows, vectors, self._shape[0])
+            for vectors, _, most in dict.fromkeys((self._shape, self._last_shape))
+            for rows in row_steps(most)
+        )
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
 
     def _chunk_and_panel(self, ordinal: Int, chunks: Int, panels: Int) -> tuple[Int, Int, Reg]:
@@ -147,6 +152,15 @@ class _Rows:
         registers = self.schedule.registers
         assert registers is not None, self.schedule
         return self.width // self.lanes, self.lanes, registers.rows
+
+    @property
+    def _last_shape(self) -> tuple[int, int, int]:
+        """The same for the last panel of a group, which may have fewer vectors of filters."""
+        vectors, lanes, rows = self._shape
+        if not isinstance(self.filters, int):
+            return vectors, lanes, rows
+        last = -(-((self.filters - 1) % self.width + 1) // lanes)
+        return last, lanes, pointer_rows(last, self.frame.target) if last < vectors else rows
 
     def _phase(self, ordinals: Sequence[Int]) -> _Phase:
         """The phase of those ordinals along the spatial axes."""
@@ -211,7 +225,7 @@ class _Rows:
                 self.table.find(phase.sizes, (start, k), taps, rows)
             is_first = f.icmp("eq", f.add(start, k), 0)
             weights = self._panel(phase, corner, (start, k), (taps, run))
-            self._multiply(weights, (taps, run), rows, is_first, soon, self._fetch(corner, first))
+            self._multiply(weights, panel, (taps, run), rows, is_first, soon, self._fetch(corner, first))
 
         def blocks(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
@@ -315,24 +329,30 @@ class _Rows:
 
     def _multiply(
         self,
-        panel: Reg,
+        weights: Reg,
+        panel: Int,
         counts: tuple[Int, Int],
         rows: Int,
         is_first: Reg,
         soon: tuple[Reg, Int],
         prepare: Callable[[Int], None] | None,
     ) -> None:
-        """A block of the sums of a unit; is_first: whether it is the first one, which fetches what comes soon."""
+        """A block of the sums of a unit: its filters, the ordinal of their panel, taps and elements of runs, pixels.
+
+        is_first: whether it is the first one, which fetches what comes soon.
+        """
         f, (taps, run), (next_rows, elements) = self.frame.f, counts, soon
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
         # Packed panels, and the blocks of each, lie in the order in which they are read.
-        ahead = panel if self.scratch is not None else f.gep(panel, f.mul(f.mul(taps, run), self.width), self.element)
+        ahead = (
+            weights if self.scratch is not None else f.gep(weights, f.mul(f.mul(taps, run), self.width), self.element)
+        )
         product = GatheredProduct(
             self.table.addresses,
             self.table.rows,
             taps,
             run,
-            panel,
+            weights,
             step,
             self.tile,
             self.table.zeros,
@@ -341,7 +361,15 @@ class _Rows:
             f.select(is_first, as_reg(elements), 0),
         )
         accumulate = f.convert("zext", f.xor(is_first, 1), "i64")
-        multiply_gathered(f, product, rows, accumulate, self.element, self._shape, prepare)
+
+        def multiply(shape: tuple[int, int, int]) -> None:
+            multiply_gathered(f, product, rows, accumulate, self.element, shape, prepare, self._shape[0])
+
+        if self._last_shape == self._shape:
+            multiply(self._shape)
+            return
+        is_last = f.icmp("eq", panel, self.frame.size(floordiv(self.filters - 1, self.width)))
+        f.if_(is_last, lambda: multiply(self._last_shape), lambda: multiply(self._shape))
 
     # The way to the result
 

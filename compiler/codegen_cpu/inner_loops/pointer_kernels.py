@@ -49,12 +49,15 @@ def multiply_gathered(
     element: str,
     shape: tuple[int, int, int],
     prepare: Callable[[Int], None] | None = None,
+    width: int | None = None,
 ) -> None:
     """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows).
 
-    prepare: is written for each row, before it is multiplied.
+    prepare: is written for each row, before it is multiplied. width: the vectors of the panel and the tile, of which
+    the first are multiplied; all of them where none are given.
     """
     vectors, lanes, full = shape
+    width = width or vectors
     column_of_vectors = f.mul(f.mul(product.taps, product.run), lanes)
     fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, product.zeros)
 
@@ -62,30 +65,31 @@ def multiply_gathered(
         if prepare is not None:
             f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
         pointers = f.gep(product.pointers, row, "ptr")
-        tile = f.gep(product.tile, f.mul(row, vectors * lanes), element)
+        tile = f.gep(product.tile, f.mul(row, width * lanes), element)
         # A step of a run asks for one vector, so that the panel ahead is there after as many full steps of rows.
         asked = f.udiv(row, full)
         part = f.gep(product.ahead, f.mul(asked, column_of_vectors), element)
-        behind = f.mul(f.sub(asked, vectors), column_of_vectors)
+        behind = f.mul(f.sub(asked, width), column_of_vectors)
         is_wanted = f.icmp("slt", behind, product.soon_elements)
         soon = f.select(is_wanted, f.gep(product.soon, behind, element), product.panel)
-        ahead = f.select(f.icmp("slt", asked, vectors), part, soon)
-        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, tile, accumulate, ahead)
+        ahead = f.select(f.icmp("slt", asked, width), part, soon)
+        f.call(PointerKernel(element, step, vectors, width).name, "void", pointers, *fixed, tile, accumulate, ahead)
 
     by_steps(f, rows, row_steps(full), call)
 
 
 @dataclass(frozen=True, order=True)
 class PointerKernel:
-    """A function of the library: so many rows against a panel of so many vectors."""
+    """A function of the library: so many rows against the first vectors of a panel that is `width` vectors wide."""
 
     element: str
     rows: int
     vectors: int
+    width: int
 
     @property
     def name(self) -> str:
-        return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}"
+        return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}_of_{self.width}"
 
     def write(self, target: Target) -> FunctionBuilder:
         """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr zeros, ptr tile,
@@ -105,7 +109,7 @@ class _Writer:
         self.kernel = kernel
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
-        self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.vectors * self.lanes
+        self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.width * self.lanes
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
         names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate"), ("ptr", "ahead")]
         self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")

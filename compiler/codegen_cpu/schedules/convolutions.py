@@ -14,7 +14,7 @@ from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, i
 from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
 from onnxc.compiler.codegen_cpu.schedules.elements import ROW_BLOCK
 from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedule, reads_plane, why_no_planes
-from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows
+from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows, split_vectors
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Op
@@ -177,7 +177,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
     packed = problem.is_constant(parameter) and is_dense(w)
     sums = find_sums(op, x, merges=packed)
     assert sums is not None
-    vectors = _vectors(op, lanes, target)
+    vectors = split_vectors(_filters(op), lanes, target)
     packing = None
     if packed:
         layout = PackedFilters(vectors * lanes, op.int("groups"), known_sizes(w.shape), sums.order)
@@ -186,7 +186,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
         algorithm="rows",
         tile=Tile(_chunk_pixels(op, vectors * lanes, packed), vectors * lanes, BLOCK_DEPTH if packed else PACK_DEPTH),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
-        registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
+        registers=Tile(pointer_rows(vectors, target), vectors * lanes),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=packing,
         small_image=0 if _filters_stay(op, target) else int(CACHED_IMAGE * _cache_elements(op, target)),
@@ -269,22 +269,27 @@ def _in_two_forms(op: Op, problem: KernelProblem, schedule: ConvolutionSchedule,
 def _winograd(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule:
     lanes = target.vector_bits // op.dtype().bits
     filters, channels, *_ = known_sizes(op.operands[1].shape)
-    vectors, (_, w) = _vectors(op, lanes, target), operand_views(op)
+    vectors, (_, w) = panel_vectors(_filters(op), lanes, target), operand_views(op)
     parameter = problem.block.parameters.index(w.base)
     return ConvolutionSchedule(
         algorithm="winograd",
         tile=Tile(CHUNK_TILES[target.vector_registers], vectors * lanes, BLOCK_CHANNELS[target.vector_registers]),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
-        registers=Tile(min(register_rows(vectors, target), POINTERS), vectors * lanes),
+        registers=Tile(pointer_rows(vectors, target), vectors * lanes),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(parameter, TransformedFilters(vectors * lanes, filters, channels)),
         why="4 products for each result in place of 9",
     )
 
 
-def _vectors(op: Op, lanes: int, target: Target) -> int:
-    """The vectors of a panel of the filters of a group."""
-    return panel_vectors(floordiv(op.operands[1].shape[0], op.int("groups")), lanes, target)
+def _filters(op: Op) -> Dim:
+    """Those of a group."""
+    return floordiv(op.operands[1].shape[0], op.int("groups"))
+
+
+def pointer_rows(vectors: int, target: Target) -> int:
+    """How many pixels are multiplied at once by so many vectors of a panel."""
+    return min(register_rows(vectors, target), POINTERS)
 
 
 def _general(op: Op, target: Target, why: str) -> Schedule:

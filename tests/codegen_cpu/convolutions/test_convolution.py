@@ -7,9 +7,10 @@ import pytest
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import PointerKernel
+from onnxc.compiler.codegen_cpu.schedules.products import split_vectors
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
@@ -79,6 +80,9 @@ CONVOLUTIONS = [
     Convolution("depthwise", (N, 18, 7, 5), (18, 1, 5, 5), ONES, TWOS, TWOS, ONES, 18),
     Convolution("depthwise", (N, 18, 100), (18, 1, 15), (1,), (7,), (7,), (1,), 18),
     Convolution("rows", (N, 40, 7, 7), (70, 40, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("rows", (N, 600, 3, 3), (72, 600, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("rows", (N, 20, H, 5), (166, 10, 2, 3), ONES, ONES, ONES, ONES, 2),
+    Convolution("rows", (N, 1, 900), (70, 1, 60), (13,), (0,), (0,), (1,)),
 ]
 LAST, COUNT = channels_innermost(2), Size.symbol("N")
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 3, "H": 7, "W": 35}]
@@ -265,9 +269,16 @@ def test_filters_of_one_number(is_constant: bool, groups: int) -> None:
     Native(make(types, build), HOST).check(*arrays, bound=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("filters", "vectors"), [(402, 4), (258, 4), (80, 4), (112, 4), (144, 3), (48, 3), (40, 3), (18, 2), (1, 1), (N, 4)]
+)
+def test_a_last_panel_takes_the_vectors_that_it_has(filters: Dim, vectors: int) -> None:
+    assert split_vectors(filters, 16, parse_target("cpu:x86-64-v4")) == vectors
+
+
 @pytest.mark.parametrize(("target", "steps_of_line"), [("cpu:x86-64-v4", 1), ("cpu:x86-64-v3", 2)])
 def test_each_line_of_the_panel_that_is_read_next_is_asked_for_once(target: str, steps_of_line: int) -> None:
-    text = PointerKernel("float", 6, 2).write(parse_target(target)).text()
+    text = PointerKernel("float", 6, 2, 2).write(parse_target(target)).text()
     # The last one is for a step that is left over.
     assert text.count("call void @llvm.prefetch.p0(") == WRITTEN_STEPS // steps_of_line + 1
     # For reading, into the second-level cache, as data.
