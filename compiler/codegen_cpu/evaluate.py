@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memor
 from onnxc.compiler.codegen_cpu.elementary import normal_exp, sigmoid
 from onnxc.compiler.codegen_cpu.exponential_forms import gelu_operand, sigmoid_operand, weight_exponent
 from onnxc.compiler.codegen_cpu.random_words import random_word
+from onnxc.compiler.codegen_cpu.rounded_once import INSTRUCTION_SETS, emit_rounded_once, rounded_once
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_cpu.shuffles import can_permute, is_shuffled, part_offsets, permute, take_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
@@ -100,13 +101,19 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
                 self.memo[key] = function(self.f, self.value(operand, index))
             elif (bounded := bounded_integer(value)) is not None:
                 self.memo[key] = bounded.emit(self.f, self.value(bounded.operand, index))
+            elif self.f.features & INSTRUCTION_SETS and (operands := rounded_once(value)) is not None:
+                factors = self._alike([self.value(operand, index) for operand in operands])
+                self.memo[key] = emit_rounded_once(operands, factors, self.f)
         return super().value(value, index)
 
     def pointwise(self, op: Op, operands: Sequence[Reg]) -> Reg:
         """The result of a pointwise op: a scalar where all operands are."""
-        if any(operand.lanes > 1 for operand in operands):
-            operands = [self.spread(operand) for operand in operands]
-        return emit_pointwise(op, operands, self.f)
+        return emit_pointwise(op, self._alike(operands), self.f)
+
+    def _alike(self, operands: Sequence[Reg]) -> Sequence[Reg]:
+        """All in every lane where one of them is a vector."""
+        is_vector = any(operand.lanes > 1 for operand in operands)
+        return [self.spread(operand) for operand in operands] if is_vector else operands
 
     def vector(self, value: Value, index: Sequence[Index]) -> Reg:
         """`value` at `index`, in every lane."""
