@@ -16,8 +16,9 @@ from onnxc.compiler.frontend.operators.nn.pooling import average_pool, global_av
 from onnxc.compiler.frontend.operators.quantized.integer_conv import qlinear_conv
 from onnxc.compiler.frontend.operators.tensor.concat import concat
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.runtime.records import record
 
 # Softmax is of rows that the trailing axes make up before this opset.
 SOFTMAX_ALONG_AXIS_SINCE = 13
@@ -41,27 +42,58 @@ def quantized(x: Value, dtype: DType, scale: str, zero_point: str, node: Node, i
     return quantize(ir.div(x, divisor), None if zero is None else only_element(zero, zero_point, node, ir), dtype, ir)
 
 
-def _both_sides(node: Node, ir: Builder) -> tuple[Value, Value]:
-    """A and B, dequantised and broadcast"""
-    a, b = (real(name, f"{name}_scale", f"{name}_zero_point", node, ir) for name in ("A", "B"))
-    a, b = ir.broadcast_together(a, b)
-    return a, b
+@record
+class _Side:
+    """An operand of two: its elements as they are, its scale, f32[], and its zero point, f32[]."""
+
+    codes: Value
+    scale: Value
+    zero: Value
+
+
+def _side(name: str, node: Node, ir: Builder) -> _Side:
+    return _Side(node.input(name), *_scale_and_zero(name, node, ir))
+
+
+def _scale_and_zero(name: str, node: Node, ir: Builder) -> tuple[Value, Value]:
+    scale, zero = f"{name}_scale", node.optional(f"{name}_zero_point")
+    shift = ir.scalar(0.0, F32) if zero is None else only_element(zero, f"{name}_zero_point", node, ir)
+    return ir.cast(only_element(node.input(scale), scale, node, ir), F32), ir.cast(shift, F32)
 
 
 @operator("QLinearAdd", since=(1,), domain=MICROSOFT)
 def qlinear_add(node: Node, ir: Builder) -> Value:
-    """A: T[...], B: T[...]  ->  C: T[...], broadcast; the zero point is added before rounding, which decides ties"""
-    dtype, zero = node.input("A").dtype, node.optional("C_zero_point")
-    total = ir.div(ir.add(*_both_sides(node, ir)), only_element(node.input("C_scale"), "C_scale", node, ir))
-    if zero is not None:
-        total = ir.add(total, ir.cast(only_element(zero, "C_zero_point", node, ir), total.dtype))
-    return quantize(total, None, dtype, ir)
+    """A: T[...], B: T[...]  ->  C: T[...], broadcast
+
+    C = A * a + (B * b + zero) with a = A_scale / C_scale, and so b; zero is what A and B do not say. Each sum of a
+    product is rounded once, as ONNX Runtime does: its products are exact in f64.
+    """
+    left, right = _side("A", node, ir), _side("B", node, ir)
+    scale, zero = _scale_and_zero("C", node, ir)
+    a, b = ir.div(left.scale, scale), ir.div(right.scale, scale)
+    zero = ir.sub(zero, _rounded_once(a, left.zero, ir.mul(b, right.zero), ir))
+    codes, others = ir.broadcast_together(left.codes, right.codes)
+    total = _rounded_once(codes, a, _rounded_once(others, b, zero, ir), ir)
+    return quantize(total, None, left.codes.dtype, ir)
+
+
+def _rounded_once(x: Value, factor: Value, term: Value, ir: Builder) -> Value:
+    """x * factor + term in f32"""
+    product = ir.mul(ir.cast(x, F64), ir.cast(factor, F64))
+    return ir.cast(ir.add(product, ir.cast(term, F64)), F32)
 
 
 @operator("QLinearMul", since=(1,), domain=MICROSOFT)
 def qlinear_mul(node: Node, ir: Builder) -> Value:
-    """A: T[...], B: T[...]  ->  C: T[...], broadcast"""
-    return quantized(ir.mul(*_both_sides(node, ir)), node.input("A").dtype, "C_scale", "C_zero_point", node, ir)
+    """A: T[...], B: T[...]  ->  C: T[...], broadcast; the zero point is added before rounding, which decides ties
+
+    C = (A - zero) * (B - zero) * (A_scale * B_scale / C_scale) + zero, as ONNX Runtime rounds.
+    """
+    left, right = _side("A", node, ir), _side("B", node, ir)
+    scale, zero = _scale_and_zero("C", node, ir)
+    ratio = ir.div(ir.mul(left.scale, right.scale), scale)
+    a, b = (ir.sub(ir.cast(side.codes, F32), side.zero) for side in (left, right))
+    return quantize(ir.add(ir.mul(ir.mul(*ir.broadcast_together(a, b)), ratio), zero), None, left.codes.dtype, ir)
 
 
 def _unary(compute: Callable[[Value, Node, Builder], Value]) -> Lowering:
