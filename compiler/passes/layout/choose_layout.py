@@ -4,6 +4,8 @@ Where a tensor lies in another order than the program says, a transpose says so:
 Each convolution becomes transpose, convolution, transpose; the rules of `moved_layouts` move the second one down, past
 whatever can compute in the order in which things lie, until it meets the first one of the next convolution.
 
+What is picked from an image that lies so already, as boxes are cropped and resized, is moved down in the same way.
+
 Between convolutions nothing is left to move. The transposes that stay are views: at inputs and outputs of the graph,
 which the caller wants in the order that the model declares, and beside what needs one order of axes. A kernel reads the
 three channels of an image through such a view; padding them to what its loads want is a matter of its weights.
