@@ -359,8 +359,8 @@ _TABLE: tuple[Case, ...] = (
     ),
     Case(
         "byte_block_product",
-        (tensor(I8, 8), _fractions(1), tensor(I8, 3, 8), _fractions(3, 1), _fractions(3, 1)),
-        {"bits": 8, "block": 8},
+        (tensor(I8, 12), _fractions(2), tensor(I8, 3, 12), _fractions(3, 2), _fractions(3, 2)),
+        {"bits": 8, "block": 6},
         exact=False,
     ),
     Case("suppress_boxes", (_boxes(2, N), _few(2, 3, N), _number(0.25)), {"count": 4}),
