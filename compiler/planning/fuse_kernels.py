@@ -25,7 +25,7 @@ from onnxc.compiler.planning.fusion.groups import (
 )
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import picks_rows
-from onnxc.compiler.planning.loops.views import View, move, split_axes, whole
+from onnxc.compiler.planning.loops.views import View, keeps_axes, move, split_axes, whole
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
@@ -525,9 +525,3 @@ def _is_read_once(pick: Op) -> bool:
     indices = pick.operands[1]
     depth = indices.shape[-1:] if pick.name == "gather_nd" else ()
     return product(indices.shape) == product((*pick.results[0].shape, *depth))
-
-
-def keeps_axes(op: Op) -> bool:
-    """Whether a reshape only adds or removes axes of size 1."""
-    before, after = op.operands[0].shape, op.results[0].shape
-    return [size for size in before if size != 1] == [size for size in after if size != 1]

@@ -42,6 +42,15 @@ CASES: dict[str, tuple[Callable[[Builder, Value], Value], int]] = {
     "picked between two transposes": (
         lambda ir, x: ir.transpose(ir.gather(ir.transpose(x, (0, 2, 1)), _rows(ir), 1), (0, 2, 1)), 1
     ),
+    "with an axis of one between": (lambda ir, x: ir.reshape(x, (N, M, 1, 6)), 4),
+    "picked, and the axis of one left out": (
+        lambda ir, x: ir.reshape(ir.gather(x, ir.constant(np.array([[2], [0]], np.int64)), 0), (2, M, 6)), 2
+    ),
+    "of what had an axis of one between": (
+        lambda ir, x: ir.reshape(ir.reshape(x, (N, M, 1, 6)), (N, M, 6)), 3
+    ),
+    "with an axis of one behind": (lambda ir, x: ir.reshape(x, (N, M, 6, 1)), 1),
+    "joined and split again": (lambda ir, x: ir.reshape(x, (N, M, 2, 3)), 1),
     "padded": (lambda ir, x: ir.pad(x, (0, 1, 0), (0, 0, 0), 0.0), 1),
 }  # fmt: skip
 

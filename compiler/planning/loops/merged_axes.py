@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.loops.domain import is_uniform
+from onnxc.compiler.planning.loops.views import keeps_axes
 
 Run = tuple[int, ...]
 
@@ -53,6 +54,8 @@ def _rests_on(value: Value, run: Run) -> Sequence[tuple[Value, Run]] | None:
         case "transpose":
             permutation = op.ints("permutation")
             return [(op.operands[0], tuple(permutation[axis] for axis in run))]
+        case "reshape":
+            return _of_reshape(op, run)
         case "slice":
             return _of_slice(op, run)
         case "gather" | "gather_nd":
@@ -67,6 +70,17 @@ def _of_broadcast(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
     if any(axis not in axes or operand.shape[axes.index(axis)] != shape[axis] for axis in run):
         return None
     return [(operand, tuple(axes.index(axis) for axis in run))]
+
+
+def _of_reshape(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
+    """Axes of one element come and go; in the operand those between two of a run belong to it."""
+    (operand,), shape = op.operands, op.results[0].shape
+    if not keeps_axes(op) or shape[run[-1]] == 1:
+        return None
+    kept = (axis for axis, size in enumerate(operand.shape) if size != 1)
+    before = {axis: next(kept) for axis, size in enumerate(shape) if size != 1}
+    longer = [before[axis] for axis in run if axis in before]
+    return [(operand, tuple(range(longer[0], longer[-1] + 1)))]
 
 
 def _of_slice(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:

@@ -182,3 +182,9 @@ def stays(op: Op, ordinal: int) -> bool:
     axis = op.int("axis")
     before = sum((operand.shape[axis] for operand in op.operands[:ordinal]), start=0)
     return view.offset == before * row_major(shape)[axis]
+
+
+def keeps_axes(op: Op) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    before, after = op.operands[0].shape, op.results[0].shape
+    return [size for size in before if size != 1] == [size for size in after if size != 1]
