@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.makers import made_by
@@ -353,8 +353,7 @@ class _Fusion:
 
     def _is_light_index(self, value: Value) -> bool:
         """Whether an index takes so little work that it is done again for each vector that it picks."""
-        is_shared = len(self.uses[value]) > 1
-        return self.costs[value] <= self.index_limit or (not is_shared and self._costs_at_most(value, CAST_INDEX))
+        return self.costs[value] <= self.index_limit or self._costs_at_most(value, CAST_INDEX, self._is_in_memory)
 
     def _write(self, op: Op, value: Value) -> None:
         """A value that must be in memory: another name for a buffer, or a group of its own."""
@@ -439,15 +438,16 @@ class _Fusion:
         if op not in self.inside or value in self.buffered or not self._is_recomputable(op) or op.name == "constant":
             return False
         limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
-        return self._costs_at_most(operand, min(limit for value, limit in limits if value == operand))
+        limit = min(limit for value, limit in limits if value == operand)
+        return self._costs_at_most(operand, limit, self._is_rather_read)
 
-    def _costs_at_most(self, value: Value, limit: int) -> bool:
+    def _costs_at_most(self, value: Value, limit: int, is_read: Callable[[Op, Value], bool]) -> bool:
         """Whether an element of `value` takes no more work than the limit; to read one is 1."""
         waiting, cost = [value], 0
         while waiting and cost <= limit:
             value = waiting.pop()
             op = value.op
-            if op is None or self._is_rather_read(op, value):
+            if op is None or is_read(op, value):
                 cost += 1
             else:
                 cost += self._cost(op)
@@ -456,9 +456,10 @@ class _Fusion:
 
     def _is_rather_read(self, op: Op, value: Value) -> bool:
         """Whether `value`, which `op` makes, is in memory, or had better be, as others use it and it takes work."""
-        if op not in self.inside or value in self.buffered or not self._is_recomputable(op):
-            return True
-        return len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT
+        return self._is_in_memory(op, value) or (len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT)
+
+    def _is_in_memory(self, op: Op, value: Value) -> bool:
+        return op not in self.inside or value in self.buffered or not self._is_recomputable(op)
 
     def _need_view(self, group: Group, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.

@@ -341,6 +341,56 @@ def test_what_several_kernels_repeat_is_written_before_it_is_repeated() -> None:
     assert all("broadcast" in each and "exp" not in each for each in names[1:])
 
 
+def test_positions_that_are_computed_of_floats_are_written_before_they_pick() -> None:
+    def build(ir: Builder, x: Value, c: Value) -> Value:
+        below = ir.clamp(ir.cast(ir.floor(ir.add(ir.mul(c, 0.5), 0.5)), I64), 0, 3)
+        return ir.add(ir.gather(x, ir.slice(below, (0,), (5,)), 1), ir.gather(x, ir.slice(below, (5,), (5,)), 1))
+
+    assert_plan(
+        ["f32[N, 4]", "f64[10]"],
+        build,
+        """
+        plan "test"
+          weight w0 = constant 0
+          weight w1 = constant 1
+          weight w2 = constant 2
+          weight w3 = constant 3
+          kernel k0 pointwise () {}
+            block(%a0: f64[10], %a1: f64[10], %a2: f64[10], %a3: i64[10], %a4: i64[10]) {
+              %0 = mul %a0, %a1 : f64[10]
+              %1 = add %0, %a2 : f64[10]
+              %2 = floor %1 : f64[10]
+              %3 = cast %2 {dtype = i64, round_mode = "nearest", saturate = true} : i64[10]
+              %4 = max %3, %a3 : i64[10]
+              %5 = min %4, %a4 : i64[10]
+              return %5
+            }
+          kernel k1 pointwise () {}
+            block(%a0: i64[10]) {
+              %0 = slice %a0 {shape = [5], starts = [0], steps = [1]} : i64[5]
+              return %0
+            }
+          kernel k2 pointwise () {}
+            block(%a0: i64[10]) {
+              %0 = slice %a0 {shape = [5], starts = [5], steps = [1]} : i64[5]
+              return %0
+            }
+          kernel k3 pointwise (s0) {}
+            block(%a0: f32[s0, 4], %a1: i64[5], %a2: i64[5]) {
+              %0 = gather %a0, %a1 {axis = 1} : f32[s0, 5]
+              %1 = gather %a0, %a2 {axis = 1} : f32[s0, 5]
+              %2 = add %0, %1 : f32[s0, 5]
+              return %2
+            }
+          segment (%x1, %x0) -> (%0), arena 256 bytes
+            launch k0 (input 0, weight 0, weight 1, weight 2, weight 3) -> slot 0
+            launch k1 (slot 0) -> slot 1
+            launch k2 (slot 0) -> slot 2
+            launch k3 (input 1, slot 1, slot 2) -> output 0 sizes (N)
+        """,
+    )
+
+
 def test_a_scatter_computes_its_data_in_place() -> None:
     def build(ir: Builder, i: Value, u: Value) -> Value:
         return ir.scatter_nd(ir.full((N, 4), 0.0, u.dtype), i, ir.exp(u), "add")
