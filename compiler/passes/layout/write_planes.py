@@ -1,7 +1,8 @@
 """Convolutions that write their results as planes, one for each channel: where nothing reads them channels last.
 
 Behind `choose_layout` such a result goes through pointwise ops into a transpose, which would read and write all of it
-again. And where channels last no products of a sum lie side by side, as for one channel under taps along a column.
+again. And where channels last no products of a sum lie side by side, as for one channel under taps along a column, or
+filters are so few that most lanes of a vector have none: what is turned then is little.
 """
 
 from collections import Counter
@@ -15,8 +16,9 @@ from onnxc.compiler.ir.module import Attribute, Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.layout.moved_layouts import Layout
-from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes
+from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
+from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
 from onnxc.compiler.passes.simplify.rules.transposes import transpose_nothing
 
 REGION_LIMIT = 64
@@ -37,8 +39,9 @@ MOST_STEPS = 2
 
 def write_planes(module: Module) -> Module:
     """Has convolutions write planes whose results are only wanted so, and those that have no other fast kernel."""
-    turned = rewrite(module, [turn_first, transpose_nothing])
-    return rewrite(turned, [turn_behind, compute_planes, transpose_nothing])
+    first = rewrite(module, [turn_first, transpose_nothing])
+    behind = rewrite(first, [turn_behind, compute_planes, transpose_nothing])
+    return rewrite(behind, [transpose_units])
 
 
 @rule("transpose", "reshape")
@@ -55,8 +58,8 @@ def turn_first(op: Op, build: Rewriter) -> Outcome:
 
 @rule("convolution")
 def turn_behind(op: Op, build: Rewriter) -> Outcome:
-    """convolution(x, w) = transpose(planes(x, w)), where channels last no products of a sum lie side by side"""
-    if not _has_planes(op) or not _is_scattered(op):
+    """convolution(x, w) = transpose(planes(x, w)), where channels last no products lie side by side, or few do"""
+    if not _has_planes(op) or not (_is_scattered(op) or is_faster_turned(op)):
         return None
     return _planes_of(op.result.rank).seen(_planes(op, build), build)
 

@@ -12,13 +12,14 @@ from tests.passes.golden import N, Pair, check_pair, f32
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def _convolve(b: Builder, x: Value, filters: int, planes: bool = False, spread: int = 1) -> Value:
+def _convolve(b: Builder, x: Value, filters: int, planes: bool = False, spread: int = 1, groups: int = 1) -> Value:
     channels = x.shape[-1]
     assert isinstance(channels, int)
-    w = b.constant(np.random.default_rng(0).standard_normal((filters, channels, 3, 3)).astype(np.float32))
+    w = b.constant(np.random.default_rng(0).standard_normal((filters, channels // groups, 3, 3)).astype(np.float32))
     dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
     ones = (1, 1)
-    return b.convolution(x, w, ones, ones, ones, ones, input_dilations=(spread, spread), dimensions=dimensions)
+    spreads = (spread, spread)
+    return b.convolution(x, w, ones, ones, ones, ones, groups, input_dilations=spreads, dimensions=dimensions)
 
 
 def _scattered(b: Builder, x: Value, *taps: int, planes: bool = False, dilation: int = 1, step: int = 1) -> Value:
@@ -43,8 +44,8 @@ def _gated(b: Builder, y: Value) -> Value:
 
 
 def _used_twice(b: Builder, x: Value) -> Value:
-    y = _convolve(b, x, 4)
-    return b.concatenate([b.transpose(y, FIRST), b.reshape(y, (2, 4, 20, 20))], 0)
+    y = _convolve(b, x, 16)
+    return b.concatenate([b.transpose(y, FIRST), b.reshape(y, (2, 16, 20, 20))], 0)
 
 
 def _chain(b: Builder, y: Value) -> Value:
@@ -76,13 +77,13 @@ PAIRS = {
         lambda b, x, y: b.add(_convolve(b, x, 4, planes=True), y),
     ),
     "a residual lies channels last": Pair(
-        (f32(2, 20, 20, 8), f32(2, 20, 20, 4)),
-        lambda b, x, y: b.transpose(b.add(_convolve(b, x, 4), y), FIRST),
+        (f32(2, 20, 20, 8), f32(2, 20, 20, 16)),
+        lambda b, x, y: b.transpose(b.add(_convolve(b, x, 16), y), FIRST),
     ),
-    "another order is wanted": Pair((f32(2, 20, 20, 8),), lambda b, x: b.transpose(_convolve(b, x, 4), (0, 1, 3, 2))),
+    "another order is wanted": Pair((f32(2, 20, 20, 8),), lambda b, x: b.transpose(_convolve(b, x, 16), (0, 1, 3, 2))),
     "others read it channels last": Pair((f32(2, 20, 20, 8),), _used_twice),
     "more pointwise ops than a model has in a row": Pair(
-        (f32(2, 20, 20, 8),), lambda b, x: b.transpose(_chain(b, _convolve(b, x, 4)), FIRST)
+        (f32(2, 20, 20, 8),), lambda b, x: b.transpose(_chain(b, _convolve(b, x, 16)), FIRST)
     ),
     "many products for each result": Pair(
         (f32(2, 20, 20, 64),), lambda b, x: b.transpose(_convolve(b, x, 64), FIRST)
@@ -128,7 +129,26 @@ PAIRS = {
     "one channel under one tap": Pair((f32(2, 6, 5, 1),), lambda b, x: _scattered(b, x, 1, 1)),
     "one channel whose rows are one pixel": Pair((f32(2, 6, 1, 1),), lambda b, x: _scattered(b, x, 3, 1)),
     "one channel in wide steps": Pair((f32(2, 9, 9, 1),), lambda b, x: _scattered(b, x, 3, 1, step=3)),
-    "several channels": Pair((f32(2, 6, 5, 8),), lambda b, x: _convolve(b, x, 4)),
+    "few filters, channels last": Pair(
+        (f32(N, 20, 20, 8),),
+        lambda b, x: _convolve(b, x, 4),
+        lambda b, x: _behind(b, _convolve(b, x, 4, planes=True)),
+        sizes=(0, 1, 2),
+    ),
+    "one filter, channels last, of which the other order is another name": Pair(
+        (f32(N, 20, 20, 8),),
+        lambda b, x: _gated(b, _convolve(b, x, 1)),
+        lambda b, x: b.reshape(_gated(b, _convolve(b, x, 1, planes=True)), (N, 20, 20, 1)),
+        sizes=(0, 1, 2),
+    ),
+    "groups of few filters": Pair(
+        (f32(2, 20, 20, 24),),
+        lambda b, x: _convolve(b, x, 12, groups=3),
+        lambda b, x: _behind(b, _convolve(b, x, 12, planes=True, groups=3)),
+    ),
+    "few of a group, for which there are lanes": Pair((f32(2, 20, 20, 8),), lambda b, x: _convolve(b, x, 8, groups=4)),
+    "filters that fill a vector": Pair((f32(2, 20, 20, 8),), lambda b, x: _convolve(b, x, 16)),
+    "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
 }  # fmt: skip
 
