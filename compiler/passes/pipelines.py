@@ -21,6 +21,7 @@ from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
 from onnxc.compiler.passes.lower.depth_last import depth_last
 from onnxc.compiler.passes.lower.fill_channels import fill_channels
 from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
+from onnxc.compiler.passes.lower.hold_filters import hold_filters
 from onnxc.compiler.passes.lower.host_native_calls import host_native_calls
 from onnxc.compiler.passes.lower.host_triton_calls import host_triton_calls
 from onnxc.compiler.passes.lower.join_products import join_products
@@ -148,6 +149,7 @@ CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (
+    hold_filters,
     write_planes,
     pad_few_channels,
     hold_block_weights,

@@ -29,10 +29,10 @@ def _hold_from(first: int, op: Op, build: Rewriter) -> Outcome:
     kept, spreads = op.operands[:first], op.operands[first:]
     if not any(made_by(each, "broadcast") for each in spreads):
         return None
-    return build.op(op.name, [*kept, *(_held(each, build) for each in spreads)], op.attributes)
+    return build.op(op.name, [*kept, *(held(each, build) for each in spreads)], op.attributes)
 
 
-def _held(value: Value, build: Rewriter) -> Value:
+def held(value: Value, build: Rewriter) -> Value:
     """`value` as a constant; as it is where it is no broadcast of one number."""
     uniform = constant_of(unbroadcast(value)[0])
     shape = [size for size in value.shape if isinstance(size, int)]
