@@ -27,6 +27,7 @@ from onnxc.compiler.passes.lower.host_triton_calls import host_triton_calls
 from onnxc.compiler.passes.lower.join_products import join_products
 from onnxc.compiler.passes.lower.known_indices import known_indices
 from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
+from onnxc.compiler.passes.lower.merge_short_rows import merge_short_rows
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.patch_products import patch_products
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
@@ -149,6 +150,7 @@ CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (
+    merge_short_rows,
     hold_filters,
     write_planes,
     pad_few_channels,

@@ -34,6 +34,17 @@ def test_pad_is_numpy_pad(way: str, mode: str, pads: tuple[int, ...], shape: tup
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.complex64])
+@pytest.mark.parametrize("channels", [1, 3, 16, 40])
+def test_pixels_are_padded_with_all_their_channels(way: str, mode: str, dtype: type, channels: int) -> None:
+    x = np.arange(2 * 5 * 4 * channels).reshape(2, 5, 4, channels).astype(dtype)
+    pads = (0, 3, 6, 0, 0, 0, 1, 0)
+    (got,) = run_operator("Pad", {"data": x, "pads": i64(*pads)}, opset=19, way=way, parameters=PARAMETERS, mode=mode)
+    assert_same(got, padded(x, pads, MODES[mode]))
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_one_element_is_repeated_in_every_mode(way: str, mode: str) -> None:
     inputs = {"data": np.array([7], np.int32), "pads": i64(2, 3)}

@@ -16,13 +16,16 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
 )
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_functions import maximum
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
 
 AXES_SINCE = 18
 WRAP_SINCE = 19
+
+SHORT_ROWS = range(2, 16)
+"""Rows of so many elements, as of the channels of an image, are not picked one by one, but copied many at once."""
 
 
 @operator("Pad", since=(1, 2))
@@ -178,7 +181,7 @@ def _pad_from_itself(data: Value, axis: int, low: Dim, high: Dim, mode: str, nod
         position = ir.add(ir.iota((count,), 0, I64), ir.size(first))
         return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)
 
-    if isinstance(size, int):
+    if isinstance(size, int) and product(data.shape[axis + 1 :]) not in SHORT_ROWS:
         # Of these the positions are known, and what they are of.
         return part(-low, low + size + high)
     # What lies between is the tensor itself, which is copied and not picked.
