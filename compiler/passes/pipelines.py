@@ -30,6 +30,7 @@ from onnxc.compiler.passes.lower.lower_precision import lower_precision_to
 from onnxc.compiler.passes.lower.merge_short_rows import merge_short_rows
 from onnxc.compiler.passes.lower.pad_few_channels import pad_few_channels
 from onnxc.compiler.passes.lower.patch_products import patch_products
+from onnxc.compiler.passes.lower.phases_apart import phases_apart
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from onnxc.compiler.passes.lower.pixel_products import pixel_products
 from onnxc.compiler.passes.lower.precision_policy import STORED, Precision
@@ -146,7 +147,7 @@ GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 """For tensor cores, which multiply blocks of matrices."""
 
-CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, pixel_products)
+CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, phases_apart, pixel_products)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (
