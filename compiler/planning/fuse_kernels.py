@@ -490,10 +490,16 @@ class _Fusion:
         return value, chain
 
     def _steps_through(self, anchor: Op, operand: Value) -> bool:
-        """Whether an anchor that computes its operands as it reads them reads this one through its movements."""
+        """Whether an anchor that computes its operands as it reads them reads this one through its movements.
+
+        Those behind the last one that is no view count: what that one gives is found element by element.
+        """
         value, chain = self._movements(operand)
         view = _view(value, chain)
-        return not chain or view is None or self._is_read(anchor, operand, view)
+        while chain and view is None:
+            value = chain.pop().results[0]
+            view = _view(value, chain)
+        return not chain or self._is_read(anchor, operand, view)
 
     def _is_read(self, anchor: Op, operand: Value, view: View | None) -> bool:
         """Whether a kernel reads an operand as `view`, everywhere it has it."""

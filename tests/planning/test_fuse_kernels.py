@@ -16,7 +16,7 @@ from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
 from onnxc.compiler.planning.loops.views import View, is_dense
 from tests.planning.plans import assert_plan, make
 
-N = Size.symbol("N")
+N, M = Size.symbol("N"), Size.symbol("M")
 
 
 def test_pointwise_ops_and_movements_are_one_kernel() -> None:
@@ -389,6 +389,18 @@ def test_positions_that_are_computed_of_floats_are_written_before_they_pick() ->
             launch k3 (input 1, slot 1, slot 2) -> output 0 sizes (N)
         """,
     )
+
+
+def test_rows_are_turned_before_they_are_picked_behind_a_reshape_that_is_no_view() -> None:
+    """One to a size that only a guard holds equal."""
+
+    def build(ir: Builder, x: Value, at: Value) -> Value:
+        turned = ir.transpose(ir.with_shape(x, (1, 8, M)), (0, 2, 1))
+        return ir.gather(ir.reshape(turned, (M, 8)), at, 0)
+
+    main = make(["f32[1, 8, N]", "i64[K]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    assert [[op.name for op in group.ops] for group in groups] == [["reshape", "transpose"], ["gather"]]
 
 
 def test_a_scatter_computes_its_data_in_place() -> None:
