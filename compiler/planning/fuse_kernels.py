@@ -154,11 +154,17 @@ class _Fusion:
         self.costs: dict[Value, int] = {}
         for op in ops:
             above = op.operands if self._is_recomputable(op) else ()
-            self.costs[op.results[0]] = self._cost(op) + sum(self.costs.get(operand, 0) for operand in above)
+            done = (operand for operand in above if not self._is_written_index(op, operand))
+            self.costs[op.results[0]] = self._cost(op) + sum(self.costs.get(operand, 0) for operand in done)
 
     def _cost(self, op: Op) -> int:
         """The work of one op for an element; a part of a concatenation is looked for among all."""
         return len(op.operands) if op in self.inlined_joins else element_cost(op)
+
+    def _is_written_index(self, user: Op, value: Value) -> bool:
+        """Whether `value` is an index that is too much work to do again for each vector that it picks."""
+        picks = PRIMITIVES[user.name].picks and value != user.operands[0]
+        return picks and self.costs.get(value, 0) > self.index_limit and not _is_read_once(user)
 
     def _is_recomputable(self, op: Op) -> bool:
         return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
@@ -347,13 +353,10 @@ class _Fusion:
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""
         if PRIMITIVES[user.name].picks:
-            return value == user.operands[0] or not (self._is_light_index(value) or _is_read_once(user))
+            is_cast = self._costs_at_most(value, CAST_INDEX, self._is_in_memory)
+            return value == user.operands[0] or (self._is_written_index(user, value) and not is_cast)
         wider = user.name == "broadcast" and not at_least(product(value.shape), product(user.results[0].shape))
         return wider and value.shape != user.results[0].shape
-
-    def _is_light_index(self, value: Value) -> bool:
-        """Whether an index takes so little work that it is done again for each vector that it picks."""
-        return self.costs[value] <= self.index_limit or self._costs_at_most(value, CAST_INDEX, self._is_in_memory)
 
     def _write(self, op: Op, value: Value) -> None:
         """A value that must be in memory: another name for a buffer, or a group of its own."""

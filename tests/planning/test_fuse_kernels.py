@@ -403,6 +403,57 @@ def test_rows_are_turned_before_they_are_picked_behind_a_reshape_that_is_no_view
     assert [[op.name for op in group.ops] for group in groups] == [["reshape", "transpose"], ["gather"]]
 
 
+def test_what_is_picked_by_written_indices_is_picked_from_again_in_place() -> None:
+    def positions(ir: Builder, c: Value) -> Value:
+        return ir.clamp(ir.cast(ir.floor(ir.add(ir.mul(c, 0.5), 0.5)), I64), 0, 3)
+
+    assert_plan(
+        ["f32[4, 4]", "f64[5]", "f64[6]"],
+        lambda ir, x, c, d: ir.gather(ir.gather(x, positions(ir, c), 0), positions(ir, d), 1),
+        """
+        plan "test"
+          weight w0 = constant 0
+          weight w1 = constant 1
+          weight w2 = constant 2
+          weight w3 = constant 3
+          weight w4 = constant 4
+          weight w5 = constant 5
+          weight w6 = constant 6
+          weight w7 = constant 7
+          kernel k0 pointwise () {}
+            block(%a0: f64[5], %a1: f64[5], %a2: f64[5], %a3: i64[5], %a4: i64[5]) {
+              %0 = mul %a0, %a1 : f64[5]
+              %1 = add %0, %a2 : f64[5]
+              %2 = floor %1 : f64[5]
+              %3 = cast %2 {dtype = i64, round_mode = "nearest", saturate = true} : i64[5]
+              %4 = max %3, %a3 : i64[5]
+              %5 = min %4, %a4 : i64[5]
+              return %5
+            }
+          kernel k1 pointwise () {}
+            block(%a0: f64[6], %a1: f64[6], %a2: f64[6], %a3: i64[6], %a4: i64[6]) {
+              %0 = mul %a0, %a1 : f64[6]
+              %1 = add %0, %a2 : f64[6]
+              %2 = floor %1 : f64[6]
+              %3 = cast %2 {dtype = i64, round_mode = "nearest", saturate = true} : i64[6]
+              %4 = max %3, %a3 : i64[6]
+              %5 = min %4, %a4 : i64[6]
+              return %5
+            }
+          kernel k2 pointwise () {}
+            block(%a0: f32[4, 4], %a1: i64[5], %a2: i64[6]) {
+              %0 = gather %a0, %a1 {axis = 0} : f32[5, 4]
+              %1 = gather %0, %a2 {axis = 1} : f32[5, 6]
+              return %1
+            }
+          segment (%x1, %x2, %x0) -> (%0), arena 128 bytes
+            launch k0 (input 0, weight 0, weight 1, weight 2, weight 3) -> slot 0
+            launch k1 (input 1, weight 4, weight 5, weight 6, weight 7) -> slot 1
+            launch k2 (input 2, slot 0, slot 1) -> output 0
+        """,
+    )
+
+
 def test_a_scatter_computes_its_data_in_place() -> None:
     def build(ir: Builder, i: Value, u: Value) -> Value:
         return ir.scatter_nd(ir.full((N, 4), 0.0, u.dtype), i, ir.exp(u), "add")
