@@ -25,12 +25,31 @@ from tests.fuzz.agree import (
     difference,
     expect_agreement,
     expect_same_answers,
+    same_bits,
 )
 from tests.fuzz.guarded import Side, guarded_copy, guarded_output
 from tests.fuzz.rounding import moved, otherwise_rounded
 from tests.fuzz.trials import call_beyond, read_before, read_behind, write_behind, write_input
 from tests.fuzz.values import MOST_ELEMENTS, draw_array, draw_feed, draw_value
 from tests.support.tolerance import smallest
+
+BITS = (
+    (np.ones((), np.float32), np.ones((), np.float32), True),
+    (np.zeros((0, 3)), np.zeros((0, 3)), True),
+    (np.zeros((0, 3)), np.zeros((3, 0)), False),
+    (np.array([np.nan, -0.0]), np.array([np.nan, -0.0]), True),
+    (np.array([0.0]), np.array([-0.0]), False),
+    (np.arange(6).reshape(2, 3).T, np.arange(6).reshape(2, 3).T.copy(), True),
+    (np.ones(3, np.int32), np.ones(3, np.uint32), False),
+    (np.ones(3, ml_dtypes.bfloat16), np.ones(3, ml_dtypes.bfloat16), True),
+    (np.array(["a"], object), np.array(["b"], object), False),
+)
+
+
+@pytest.mark.parametrize(("one", "other", "same"), BITS)
+def test_the_same_bits_are_of_one_type_and_shape(one: np.ndarray, other: np.ndarray, same: bool) -> None:
+    assert same_bits(one, other) == same
+
 
 EXP = "g (float[N] x) => (float[N] y) { y = Exp(x) }"
 
