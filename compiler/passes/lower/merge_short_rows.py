@@ -7,7 +7,7 @@ padding each axis is tested by itself, and of what indices pick each position is
 
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.makers import made_by
-from onnxc.compiler.ir.module import Module, Op
+from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 from onnxc.compiler.passes.simplify.rules.reshapes import merge_reshapes, reshape_nothing
 
@@ -22,11 +22,11 @@ def merge_short_rows(module: Module) -> Module:
 
 @rule("pad")
 def pad_whole_rows(op: Op, build: Rewriter) -> Outcome:
-    """pad(x)[n, w, c] = pad(x[n, w * c])[n, w, c], where c is short and is not padded"""
+    """pad(x)[n, w, c] = pad(x[n, w * c])[n, w, c], where c is short and is not padded, and x lies whole"""
     x, fill = op.operands
     low, high, shape = op.dims("low"), op.dims("high"), op.result.shape
     padded = [axis for axis in range(x.rank) if (low[axis], high[axis]) != (0, 0)]
-    if not padded or padded[-1] == x.rank - 1 or made_by(x, "transpose"):
+    if not padded or padded[-1] == x.rank - 1 or not _lies_whole(x):
         return None
     last = padded[-1]
     row = product(x.shape[last + 1 :])
@@ -38,6 +38,13 @@ def pad_whole_rows(op: Op, build: Rewriter) -> Outcome:
 
     whole = build.pad(build.reshape(x, merged(x.shape)), merged(low), merged(high), fill)
     return build.reshape(whole, shape)
+
+
+def _lies_whole(value: Value) -> bool:
+    """Whether a value is no part of another and not turned: to merge axes of such copies it first."""
+    while (op := made_by(value, "reshape")) is not None:
+        (value,) = op.operands
+    return made_by(value, "slice", "transpose") is None
 
 
 @rule("gather")

@@ -35,6 +35,10 @@ PAIRS = {
     ),
     "the last axis is padded": Pair((f32(N, 4, 3),), lambda b, x: _padded(b, x, (0, 1, 0), (0, 0, 1))),
     "nothing is padded": Pair((f32(N, 4, 3),), lambda b, x: _padded(b, x, (0, 0, 0), (0, 0, 0))),
+    "a part of another": Pair(
+        (f32(4, 9, 3),),
+        lambda b, x: _padded(b, b.reshape(b.slice(x, (0, 1, 0), (4, 5, 3)), (2, 2, 5, 3)), (0, 1, 0, 0), (0, 0, 0, 0)),
+    ),
     "long rows": Pair((f32(N, 4, 64),), lambda b, x: _padded(b, x, (0, 1, 0), (0, 0, 0))),
     "rows of an unknown number": Pair((f32(4, N),), lambda b, x: _padded(b, x, (1, 0), (0, 0))),
     "rows of nothing": Pair((f32(N, 4, 0),), lambda b, x: _padded(b, x, (0, 1, 0), (0, 0, 0))),
