@@ -63,17 +63,16 @@ def _axes(op: Op) -> list[list[_Phase]] | None:
     w = op.operands[1]
     labels, spreads = parse_dimensions(op.text("dimensions")), op.ints("input_dilations")
     filters, channels = w.shape[labels.w.output], w.shape[labels.w.input]
-    if {op.int("groups"), *op.ints("strides"), *op.ints("dilations")} != {1} or not 1 < math.prod(
-        spreads
-    ) <= MOST_PHASES:
+    if {op.int("groups"), *op.ints("strides"), *op.ints("dilations")} != {1}:
         return None
-    if not (isinstance(filters, int) and isinstance(channels, int)):
+    if not (isinstance(filters, int) and isinstance(channels, int) and 1 < math.prod(spreads) <= MOST_PHASES):
         return None
     if not 0 < filters <= FEW_FILTERS or channels < FEWEST_CHANNELS:
         return None
     taps = [w.shape[axis] for axis in labels.w.spatial]
-    axes = [_phases(*column) for column in zip(spreads, taps, op.dims("low"), op.dims("high"), strict=True)]
-    return None if any(axis is None for axis in axes) else [axis for axis in axes if axis is not None]
+    columns = zip(spreads, taps, op.dims("low"), op.dims("high"), strict=True)
+    axes = [phases for column in columns if (phases := _phases(*column)) is not None]
+    return axes if len(axes) == len(spreads) else None
 
 
 def _phases(spread: int, size: Dim, low: Dim, high: Dim) -> list[_Phase] | None:

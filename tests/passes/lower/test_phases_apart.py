@@ -1,7 +1,5 @@
 """Transposed convolutions to few filters: phases with taps of their own, and what is left as it is."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -10,30 +8,12 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value, walk
 from onnxc.compiler.passes.lower.phases_apart import phases_apart
 from tests.passes.golden import M, N, Pair, assert_same_meaning, built, check_pair, f32
-
-
-def _filters(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def _transposed(
-    b: Builder,
-    x: Value,
-    filters: np.ndarray,
-    spread: Sequence[int],
-    low: Sequence[Dim],
-    high: Sequence[Dim],
-    dimensions: str | None = None,
-    groups: int = 1,
-) -> Value:
-    ones = [1] * len(spread)
-    w = b.constant(filters)
-    return b.convolution(x, w, ones, low, high, ones, groups, input_dilations=spread, dimensions=dimensions)
+from tests.passes.lower.transposed_convolutions import filters_of, transposed
 
 
 def _two_phases(b: Builder, x: Value) -> Value:
     """x: f32[N, 16, M], three taps: phase 0 has the one in the middle, phase 1 the first and the last."""
-    filters, ones = _filters(2, 16, 3), [1]
+    filters, ones = filters_of(2, 16, 3), [1]
     taps = (np.ascontiguousarray(filters[..., first::2]) for first in (1, 0))
     one, two = (
         b.convolution(x, b.constant(each), ones, [0], [high], ones) for each, high in zip(taps, (0, 1), strict=True)
@@ -46,28 +26,28 @@ def _two_phases(b: Builder, x: Value) -> Value:
 PAIRS = {
     "each phase has taps of its own": Pair(
         (f32(N, 16, M),),
-        lambda b, x: _transposed(b, x, _filters(2, 16, 3), [2], [1], [1]),
+        lambda b, x: transposed(b, x, filters_of(2, 16, 3), [2], [1], [1]),
         _two_phases,
         rounds=True,
         sizes=(1, 2, 5),
     ),
     "filters that fill lanes": Pair(
-        (f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(9, 16, 3), [2], [1], [1])
+        (f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(9, 16, 3), [2], [1], [1])
     ),
-    "few channels": Pair((f32(N, 15, 7),), lambda b, x: _transposed(b, x, _filters(1, 15, 3), [2], [1], [1])),
-    "no zeros between": Pair((f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 3), [1], [1], [1])),
-    "a phase without taps": Pair((f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 2), [3], [1], [1])),
-    "groups": Pair((f32(N, 32, 7),), lambda b, x: _transposed(b, x, _filters(2, 16, 3), [2], [1], [1], groups=2)),
-    "no filters": Pair((f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(0, 16, 3), [2], [1], [1])),
-    "no taps": Pair((f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 0), [2], [2], [2])),
+    "few channels": Pair((f32(N, 15, 7),), lambda b, x: transposed(b, x, filters_of(1, 15, 3), [2], [1], [1])),
+    "no zeros between": Pair((f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 3), [1], [1], [1])),
+    "a phase without taps": Pair((f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 2), [3], [1], [1])),
+    "groups": Pair((f32(N, 32, 7),), lambda b, x: transposed(b, x, filters_of(2, 16, 3), [2], [1], [1], groups=2)),
+    "no filters": Pair((f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(0, 16, 3), [2], [1], [1])),
+    "no taps": Pair((f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 0), [2], [2], [2])),
     "more than sixteen phases": Pair(
-        (f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 19), [17], [9], [9])
+        (f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 19), [17], [9], [9])
     ),
     "an image that is cut off": Pair(
-        (f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 3), [2], [0], [1])
+        (f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 3), [2], [0], [1])
     ),
     "padding known at the call": Pair(
-        (f32(N, 16, 7),), lambda b, x: _transposed(b, x, _filters(1, 16, 3), [2], [M], [1])
+        (f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(1, 16, 3), [2], [M], [1])
     ),
     "filters known at the call": Pair(
         (f32(N, 16, 7), f32(1, 16, 3)), lambda b, x, w: b.convolution(x, w, [1], [1], [1], [1], input_dilations=[2])
@@ -102,7 +82,7 @@ def test_the_results_are_the_same(
     high: list[int],
     dimensions: str | None,
 ) -> None:
-    before = built((f32(*shape),), lambda b, x: _transposed(b, x, _filters(*filters), spread, low, high, dimensions))
+    before = built((f32(*shape),), lambda b, x: transposed(b, x, filters_of(*filters), spread, low, high, dimensions))
     after = phases_apart(before)
     spreads = [op.ints("input_dilations") for op in walk(after.main.body) if op.name == "convolution"]
     assert set(spreads) == {(1,) * len(spread)}

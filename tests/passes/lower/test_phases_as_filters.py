@@ -1,7 +1,5 @@
 """Transposed convolutions to few filters: phases that become filters, and what stays because taps would be zeros."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -11,30 +9,12 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value, walk
 from onnxc.compiler.passes.lower.phases_as_filters import phases_as_filters
 from tests.passes.golden import M, N, Pair, assert_same_meaning, built, check_pair, f32
-
-
-def _filters(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def _transposed(
-    b: Builder,
-    x: Value,
-    filters: np.ndarray,
-    spread: Sequence[int],
-    low: Sequence[Dim],
-    high: Sequence[Dim],
-    dimensions: str | None = None,
-    groups: int = 1,
-) -> Value:
-    ones = [1] * len(spread)
-    w = b.constant(filters)
-    return b.convolution(x, w, ones, low, high, ones, groups, input_dilations=spread, dimensions=dimensions)
+from tests.passes.lower.transposed_convolutions import filters_of, transposed
 
 
 def _two_phases(b: Builder, x: Value) -> Value:
     """x: f32[N, M, 5], four taps [2, 5, 4] -> two taps [phase * 2, 5, 2]; the result of phase 0 is not the first."""
-    return _two_phases_of(b, x, _filters(2, 5, 4))
+    return _two_phases_of(b, x, filters_of(2, 5, 4))
 
 
 def _two_phases_of(b: Builder, x: Value, filters: np.ndarray) -> Value:
@@ -60,23 +40,23 @@ PAIRS = {
     "dequantised filters": Pair((f32(N, M, 5),), _dequantized, _two_phases_of_bytes, rounds=True, sizes=(2, 5)),
     "phases are filters": Pair(
         (f32(N, M, 5),),
-        lambda b, x: _transposed(b, x, _filters(2, 5, 4), [2], [2], [2], "n0c,oi0->n0c"),
+        lambda b, x: transposed(b, x, filters_of(2, 5, 4), [2], [2], [2], "n0c,oi0->n0c"),
         _two_phases,
         rounds=True,
         sizes=(2, 5),
     ),
     "taps of zeros would make NaN of infinities": Pair(
-        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 3), [2], [2], [2])
+        (f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(1, 5, 3), [2], [2], [2])
     ),
     "filters that fill a register": Pair(
-        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(16, 5, 2), [2], [1], [1])
+        (f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(16, 5, 2), [2], [1], [1])
     ),
-    "no zeros between": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [1], [1], [1])),
-    "groups": Pair((f32(N, 4, 7),), lambda b, x: _transposed(b, x, _filters(2, 2, 2), [2], [1], [1], groups=2)),
-    "no filters": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(0, 5, 2), [2], [1], [1])),
-    "no taps": Pair((f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 0), [2], [1], [1])),
+    "no zeros between": Pair((f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(1, 5, 2), [1], [1], [1])),
+    "groups": Pair((f32(N, 4, 7),), lambda b, x: transposed(b, x, filters_of(2, 2, 2), [2], [1], [1], groups=2)),
+    "no filters": Pair((f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(0, 5, 2), [2], [1], [1])),
+    "no taps": Pair((f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(1, 5, 0), [2], [1], [1])),
     "padding known at the call": Pair(
-        (f32(N, 5, 7),), lambda b, x: _transposed(b, x, _filters(1, 5, 2), [2], [M], [1])
+        (f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(1, 5, 2), [2], [M], [1])
     ),
     "filters known at the call": Pair(
         (f32(N, 5, 7), f32(1, 5, 2)), lambda b, x, w: b.convolution(x, w, [1], [1], [1], [1], input_dilations=[2])
@@ -112,7 +92,7 @@ def test_the_results_are_the_same(
     high: list[int],
     dimensions: str | None,
 ) -> None:
-    before = built((f32(*shape),), lambda b, x: _transposed(b, x, _filters(*filters), spread, low, high, dimensions))
+    before = built((f32(*shape),), lambda b, x: transposed(b, x, filters_of(*filters), spread, low, high, dimensions))
     after = phases_as_filters(before)
     spreads = [op.ints("input_dilations") for op in walk(after.main.body) if op.name == "convolution"]
     assert spreads == [(1,) * len(spread)]
