@@ -4,13 +4,13 @@ import numpy as np
 
 from onnxc.runtime.records import record
 
-__all__ = ["PackedCodes", "PackedGroups", "PackedRuns", "word_bits"]
+__all__ = ["GROUP", "PackedCodes", "PackedGroups", "PackedRuns", "word_bits"]
 
 
 BYTE = 8
 
 GROUP = 4
-"""The bytes of a word, which one instruction multiplies by those of another."""
+"""The bytes of a word: how many neighbours along k one instruction multiplies, and adds up."""
 
 
 def word_bits(bits: int) -> int:

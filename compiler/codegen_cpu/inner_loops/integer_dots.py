@@ -10,6 +10,7 @@ that, as two products of theirs are no more than 16 bits hold. No sum saturates.
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import I8, I16, U8, DType
+from onnxc.compiler.planning.bit_layouts import GROUP
 from onnxc.compiler.target import Target
 
 __all__ = [
@@ -23,9 +24,6 @@ __all__ = [
     "has_dots",
     "multiplied_type",
 ]
-
-GROUP = 4
-"""How many neighbours along k are multiplied at once by one instruction."""
 
 PAIR = 2
 """How many are in 16 bits."""
