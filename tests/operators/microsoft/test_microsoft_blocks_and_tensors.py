@@ -76,8 +76,8 @@ def test_matmul_n_bits_that_may_round_to_bytes(
 ) -> None:
     count = -(-k // size)
     a = normal(*outer, k) * np.float32(3)
-    # Rows of zeros, of the smallest numbers, and of one that is far larger than the others.
-    a[..., : size // 2] *= np.float32(0) if len(outer) == 1 else np.float32(1e-40) if len(outer) == 2 else np.float32(1)
+    # Zeros, and one number that is far larger than the others.
+    a[..., : size // 2] *= np.float32(len(outer) != 1)
     a[..., -1:] *= np.float32(1000)
     inputs = {
         "a": a,
@@ -98,6 +98,17 @@ def test_matmul_n_bits_that_may_round_to_bytes(
     expected = _in_bytes(inputs["a"], size) @ weights.T
     assert (found.dtype, found.shape) == (np.float32, (*outer, 5))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max(initial=1))
+
+
+@pytest.mark.parametrize("largest", [0.0, -0.0, 1e-45, -1e-37])
+def test_rows_whose_steps_have_no_inverse_are_nothing(largest: float) -> None:
+    """A hundredth of the largest element would become as large as it is."""
+    a = np.full((1, 32), largest / 100, np.float32)
+    a[0, 0] = largest
+    inputs = {"a": a, "b": np.zeros((5, 1, 16), np.uint8), "scales": np.full((5, 1), 1e37, np.float32)}
+    options = {"constants": ["b", "scales"], "K": 32, "N": 5, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    (found,) = run_ours(make_model("MatMulNBits", inputs, **options), inputs)
+    assert found.tolist() == [[0.0] * 5]
 
 
 def test_matmul_n_bits_that_may_round_agrees_with_onnxruntime() -> None:
