@@ -1,6 +1,7 @@
 """Which ops a code generator has kernels for: what is common to all of them."""
 
 from collections.abc import Callable, Collection, Mapping
+from math import e, log2
 
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
@@ -52,9 +53,15 @@ def _nonempty_reduce(op: Op) -> bool:
     return bool(op.ints("axes"))
 
 
+def _weighs_by_powers_of_two(op: Op) -> bool:
+    """Whether the scale times log2 e, which kernels of attention make powers of 2 with, is a finite f32."""
+    return abs(op.float("scale")) * log2(e) < 3.4e38
+
+
 _RULES: Mapping[str, Callable[[Op], bool]] = {
     "reduce": _nonempty_reduce,
     "dot": sums_shared_letters,
+    "attention": _weighs_by_powers_of_two,
     "arg_reduce_window": _counts_with_channels_first,
     **dict.fromkeys(("reduce_window", "scatter_along", "scatter_nd", "sort", "top_k"), _has_axes),
 }

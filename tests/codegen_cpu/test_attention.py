@@ -268,3 +268,15 @@ def test_a_mask_of_one_number(number: float, queries: int) -> None:
 
     native = Native(make([f"f32[2, 3, {queries}, 8]", "f32[2, 3, 5, 8]", "f32[2, 3, 5, 8]"], build))
     native.check(sample(F32, 2, 3, queries, 8), *(sample(F32, 2, 3, 5, 8) for _ in range(2)), bound=5e-6)
+
+
+@pytest.mark.parametrize("queries", [1, MANY])
+@pytest.mark.parametrize("scale", [3.4e38, -3.4e38])
+def test_a_scale_of_which_log2_e_makes_no_float_is_that_of_the_parts(scale: float, queries: int) -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.attention(q, k, v, None, scale, False, 0.0)
+
+    native = Native(make([f"f32[2, 3, {queries}, 8]", *["f32[2, 3, 5, 8]"] * 2], build))
+    q, k = 1e-20 * sample(F32, 2, 3, queries, 8), 1e-18 * sample(F32, 2, 3, 5, 8)
+    q[0] = 0.0
+    native.check(q, k, sample(F32, 2, 3, 5, 8), bound=5e-6)

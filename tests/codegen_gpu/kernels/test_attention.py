@@ -45,6 +45,13 @@ def test_scales(scale: float, causal: bool) -> None:
     device.check(*(sample(F32, 1, 2, 70, 16, seed=seed) for seed in range(3)), bound=2e-5)
 
 
+def test_a_scale_of_which_log2_e_makes_no_float_is_that_of_the_parts() -> None:
+    device = Device(make(["f32[1, 2, 5, 16]"] * 3, lambda ir, q, k, v: ir.attention(q, k, v, None, 3.4e38, False, 0.0)))
+    q, k = 1e-20 * sample(F32, 1, 2, 5, 16), 1e-18 * sample(F32, 1, 2, 5, 16, seed=1)
+    q[:, 0] = 0.0
+    device.check(q, k, sample(F32, 1, 2, 5, 16, seed=2), bound=2e-5)
+
+
 @pytest.mark.parametrize("shape", ["2, 4, 5, 7", "1, 1, 5, 7", "2, 1, 1, 7", "1, 4, 1, 7", "B, 1, S, T"])
 def test_masks(shape: str) -> None:
     device = _device(["f32[B, 4, S, 16]", "f32[B, 2, T, 16]", "f32[B, 2, T, 16]", f"f32[{shape}]"])
