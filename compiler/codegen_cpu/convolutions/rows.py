@@ -120,7 +120,7 @@ class _Rows:
         depth = self.sums.start_count * self.sums.run_length
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
         library = tuple(
-            PointerKernel(self.element, rows, vectors, self._shape[0])
+            PointerKernel(self.element, rows, vectors)
             for vectors, _, most in dict.fromkeys((self._shape, self._last_shape))
             for rows in row_steps(most)
         )

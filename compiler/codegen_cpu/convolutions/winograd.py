@@ -123,7 +123,7 @@ class _Winograd:
         f.ret()
         grain = frame.grain(minimum(tiles, tile.rows) * tile.columns * self.sizes[1] * POSITIONS)
         vectors, _, most = self._shape
-        library = tuple(PointerKernel(self.element, step, vectors, vectors) for step in row_steps(most))
+        library = tuple(PointerKernel(self.element, step, vectors) for step in row_steps(most))
         return KernelCode(name, (f,), chunks * panels, grain, library)
 
     @cached_property

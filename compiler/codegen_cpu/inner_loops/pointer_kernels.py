@@ -59,7 +59,7 @@ def multiply_gathered(
     vectors, lanes, full = shape
     width = width or vectors
     column_of_vectors = f.mul(f.mul(product.taps, product.run), lanes)
-    fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, product.zeros)
+    fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, width * lanes)
 
     def call(row: Int, step: int) -> None:
         if prepare is not None:
@@ -73,28 +73,29 @@ def multiply_gathered(
         is_wanted = f.icmp("slt", behind, product.soon_elements)
         soon = f.select(is_wanted, f.gep(product.soon, behind, element), product.panel)
         ahead = f.select(f.icmp("slt", asked, width), part, soon)
-        f.call(PointerKernel(element, step, vectors, width).name, "void", pointers, *fixed, tile, accumulate, ahead)
+        memory = (product.zeros, tile, accumulate, ahead)
+        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, *memory)
 
     by_steps(f, rows, row_steps(full), call)
 
 
 @dataclass(frozen=True, order=True)
 class PointerKernel:
-    """A function of the library: so many rows against the first vectors of a panel that is `width` vectors wide."""
+    """A function of the library: so many rows against the first vectors of a panel of any width."""
 
     element: str
     rows: int
     vectors: int
-    width: int
 
     @property
     def name(self) -> str:
-        return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}_of_{self.width}"
+        return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}"
 
     def write(self, target: Target) -> FunctionBuilder:
-        """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, ptr zeros, ptr tile,
-        i64 accumulate, ptr ahead)
+        """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, i64 width, ptr zeros,
+        ptr tile, i64 accumulate, ptr ahead)
 
+        Lines of the panel and of the tile have `width` elements:
         tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over taps t and k < run of pointers[t][r][k] * panel[t][k][j].
         There is at least one tap and one product of each. What is multiplied by nothing but zeros is left out.
         Meanwhile `taps` by `run` vectors from `ahead` on, which may be of nobody, get into the second-level cache.
@@ -109,9 +110,10 @@ class _Writer:
         self.kernel = kernel
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
-        self.vector, self.width = vector_type(kernel.element, self.lanes), kernel.width * self.lanes
+        self.vector = vector_type(kernel.element, self.lanes)
         names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
-        names += [("i64", "panel_step"), ("ptr", "zeros"), ("ptr", "tile"), ("i64", "accumulate"), ("ptr", "ahead")]
+        names += [("i64", "panel_step"), ("i64", "width"), ("ptr", "zeros"), ("ptr", "tile")]
+        names += [("i64", "accumulate"), ("ptr", "ahead")]
         self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
         # The loops step through memory as they are written; addresses of other processors have fewer forms.
         self.f.effort = "plain" if target.arch == "x86_64" else "most"
@@ -119,10 +121,9 @@ class _Writer:
 
     def write(self) -> FunctionBuilder:
         f = self.f
-        pointers, pointer_step, taps, run, panel, panel_step, zero_row, tile, accumulate, ahead = f.parameters
-        addresses = [
-            f.gep(tile, row * self.width + column * self.lanes, self.kernel.element) for row, column in self.sums
-        ]
+        pointers, pointer_step, taps, run, panel, panel_step, width, zero_row, tile, accumulate, ahead = f.parameters
+        lines = [f.gep(tile, f.mul(width, row), self.kernel.element) for row in range(self.kernel.rows)]
+        addresses = [f.gep(lines[row], column * self.lanes, self.kernel.element) for row, column in self.sums]
 
         def previous() -> list[Reg]:
             return [f.load(self.vector, address, align=64) for address in addresses]
@@ -137,7 +138,8 @@ class _Writer:
 
             def products() -> Sequence[Reg]:
                 begins = part, f.gep(ahead, f.mul(f.mul(ordinal, run), self.lanes), self.kernel.element)
-                return f.loop_in_steps(run, WRITTEN_STEPS, partial(self._step, rows), (*begins, *totals))[len(begins) :]
+                step = partial(self._step, rows, width)
+                return f.loop_in_steps(run, WRITTEN_STEPS, step, (*begins, *totals))[len(begins) :]
 
             return f.if_(self._are_all(rows, zero_row), lambda: totals, products)
 
@@ -153,7 +155,9 @@ class _Writer:
         first, *others = (f.icmp("eq", row, address) for row in rows)
         return f.if_(first, lambda: [reduce(f.and_, others, first)], lambda: [f.constant("i1", 0)])[0]
 
-    def _step(self, rows: Sequence[Reg], k: Int, place: int, line: Reg, ahead: Reg, *sums: Reg) -> Sequence[Reg]:
+    def _step(
+        self, rows: Sequence[Reg], width: Reg, k: Int, place: int, line: Reg, ahead: Reg, *sums: Reg
+    ) -> Sequence[Reg]:
         """The next line of the panel and of what lies ahead, and the sums with one more product each."""
         f, element = self.f, self.kernel.element
         b = [f.load(self.vector, f.gep(line, j * self.lanes, element), align=64) for j in range(self.kernel.vectors)]
@@ -165,4 +169,4 @@ class _Writer:
             for column, part in enumerate(b):
                 ordinal = row * self.kernel.vectors + column
                 totals[ordinal] = f.fma(x, part, totals[ordinal])
-        return f.gep(line, self.width, element), f.gep(ahead, self.lanes, element), *totals
+        return f.gep(line, width, element), f.gep(ahead, self.lanes, element), *totals

@@ -278,7 +278,7 @@ def test_a_last_panel_takes_the_vectors_that_it_has(filters: Dim, vectors: int) 
 
 @pytest.mark.parametrize(("target", "steps_of_line"), [("cpu:x86-64-v4", 1), ("cpu:x86-64-v3", 2)])
 def test_each_line_of_the_panel_that_is_read_next_is_asked_for_once(target: str, steps_of_line: int) -> None:
-    text = PointerKernel("float", 6, 2, 2).write(parse_target(target)).text()
+    text = PointerKernel("float", 6, 2).write(parse_target(target)).text()
     # The last one is for a step that is left over.
     assert text.count("call void @llvm.prefetch.p0(") == WRITTEN_STEPS // steps_of_line + 1
     # For reading, into the second-level cache, as data.
