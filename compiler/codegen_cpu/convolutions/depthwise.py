@@ -273,12 +273,34 @@ class _Depthwise:
         zeros = [f.constant(vector_type(self.element, frame.lanes), 0.0)] * self.columns
         weights = f.add(frame.size(self.w.offset), f.mul(channel, self.filter_strides[0]))
         totals = self._lines(tile, (channel, mask), starts, (offset, weights), zeros)
+        if self.schedule.finishes_in_turn:
+            self._finish_in_turn(line, tile, channel, totals, mask)
+            return
         for column, total in enumerate(totals):
-            index = [*map(Index, line), Index(f.add(tile.column, column)), Index(channel, 1)]
             exists = f.icmp("slt", column, tile.left)
-            f.if_(exists, partial(self._write, index, total, mask))
+            f.if_(exists, partial(self._write, line, f.add(tile.column, column), channel, total, mask))
 
-    def _write(self, index: Sequence[Index], total: Reg, mask: Reg | None) -> None:
+    @cached_property
+    def _waiting(self) -> Reg:
+        """The sums of a tile, a vector of each column."""
+        return self.frame.f.alloca(self.element, self.columns * self.frame.lanes)
+
+    def _finish_in_turn(
+        self, line: Sequence[Int], tile: _Tile, channel: Int, totals: Sequence[Reg], mask: Reg | None
+    ) -> None:
+        """What follows the sums, written once for all columns."""
+        f, vector = self.frame.f, vector_type(self.element, self.frame.lanes)
+        for column, total in enumerate(totals):
+            f.store(total, f.gep(self._waiting, column, vector), align=64)
+
+        def finish(column: Int) -> None:
+            total = f.load(vector, f.gep(self._waiting, column, vector), align=64)
+            self._write(line, f.add(tile.column, column), channel, total, mask)
+
+        f.loop(0, f.smin(tile.left, self.columns), 1, finish)
+
+    def _write(self, line: Sequence[Int], column: Int, channel: Int, total: Reg, mask: Reg | None) -> None:
+        index = [*map(Index, line), Index(column), Index(channel, 1)]
         total = emit_cast(total, self.sums, self.op.dtype(), self.frame.f)
         write_result(self.frame.evaluator(self.frame.lanes, mask), self.frame, self.op, total, index)
 

@@ -119,6 +119,24 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, target:
         native.check(_whole(F32, *sizes_of(shape, values)), _whole(F32, *sizes_of(made.shape, values), seed=3))
 
 
+DEPTHWISE = [case for case in CONVOLUTIONS if case.algorithm == "depthwise"]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("case", DEPTHWISE, ids=str)
+def test_what_takes_long_behind_the_sums_of_a_tile_is_written_once(case: Convolution, target: Target) -> None:
+    w, shape = _whole(F32, *case.w, seed=1), case.shape(last=True)
+
+    def build(ir: Builder, x: Value) -> Value:
+        y = case.build(ir, x, ir.constant(w), last=True)
+        return ir.mul(ir.sigmoid(y), y)
+
+    native = Native(make([TensorType(F32, shape)], build), target)
+    assert native.plan.kernels[-1].scheduled(ConvolutionSchedule).finishes_in_turn
+    for values in PLACES:
+        native.check(_whole(F32, *sizes_of(shape, values)), bound=1e-6)
+
+
 @pytest.mark.parametrize("case", CONVOLUTIONS[:3] + CONVOLUTIONS[14:16] + CONVOLUTIONS[20:21], ids=str)
 def test_convolutions_alone(case: Convolution) -> None:
     w = _whole(F32, *case.w, seed=1)
