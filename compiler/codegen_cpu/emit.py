@@ -1,6 +1,6 @@
 """KernelPlan to Artifact: kernels as functions over units of work, which segments hand to the thread pool."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
@@ -46,8 +46,7 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
             library.update((shared.name, shared) for shared in code.library)
             called.update(name for function in code.functions for name in function.declarations)
             modules.update(dict.fromkeys(code.modules))
-        # Of what kernels may call, known sizes leave out most numbers of rows; these functions call none of each other.
-        yield from ([library[name].write(target)] for name in sorted(library.keys() & called))
+        yield from _called_functions(library, called, target)
 
     ordinals = variant_ordinals(plan)
 
@@ -56,6 +55,18 @@ def kernel_pieces(plan: KernelPlan, target: Target) -> Pieces:
 
     report = make_report(plan, target)
     return Pieces(functions(), lengths, write, lambda kernel: _reports(plan.kernels[kernel]), report, modules=modules)
+
+
+def _called_functions(
+    library: Mapping[str, LibraryFunction], called: Set[str], target: Target
+) -> Iterator[Sequence[FunctionBuilder]]:
+    """What is called of a library, and what that calls: known sizes leave out most numbers of rows."""
+    known = set[str]()
+    while wanted := sorted((library.keys() & called) - known):
+        functions = [library[name].write(target) for name in wanted]
+        yield from ([function] for function in functions)
+        known.update(wanted)
+        called = {name for function in functions for name in function.declarations}
 
 
 def _reports(kernel: Kernel) -> bool:

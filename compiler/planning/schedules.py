@@ -290,6 +290,7 @@ class ConvolutionSchedule(Schedule):
     of a unit, in `depth` planes of a volume; of `direct` on a GPU the neighbouring results of a lane.
     packs_rows: windows are copied before they are multiplied. surrounds: those that may leave the image are copied with
     zeros beside it. finishes_in_turn: the sums of a tile wait in memory for one loop that has what follows them.
+    group: how many pixels of `rows` are finished together, once they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
     """
@@ -302,6 +303,7 @@ class ConvolutionSchedule(Schedule):
     packs_rows: bool = False
     surrounds: bool = False
     finishes_in_turn: bool = False
+    group: int = 0
     split: int = 1
     flat: bool = False
     small_image: int = 0

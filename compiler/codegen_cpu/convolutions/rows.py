@@ -3,22 +3,21 @@
 A unit of work is a chunk of neighbouring pixels, across lines and images, against one panel of the filters of a group.
 Where each pixel of the chunk begins to read under each tap is looked up once, as an address: in the padding that of
 zeros. Behind these addresses the micro-kernels sum runs of products, over all taps of a block, into a tile of
-[pixel][filter].
+[pixel][filter]. A group of pixels at a time is multiplied, and with the last block finished.
 
 Where the image is dilated, each phase of the result is a convolution of its own, with the taps that meet its elements.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from math import gcd, prod
 
 from onnxc.compiler.codegen_cpu.convolutions.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import row_steps
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_panel
-from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
+from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, multiply_gathered, pointer_library
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.convolutions import pointer_rows
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
@@ -60,6 +59,26 @@ class _Phase:
     taps_before: Int
 
 
+@record
+class _Unit:
+    """A unit of work: the panel of a group at `corner` against `rows` pixels of a phase from `first` on."""
+
+    phase: _Phase
+    corner: tuple[Int, Int]
+    first: Int
+    rows: Int
+
+
+@record
+class _Block:
+    """A block of what is summed: its first tap and the first element of their runs, how many of both, and whether it is
+    the last one."""
+
+    starts: tuple[Int, Int]
+    counts: tuple[Int, Int]
+    is_last: Reg
+
+
 @dataclass
 class _Rows:
     frame: KernelFrame
@@ -84,7 +103,8 @@ class _Rows:
         spatial = self.op.result.shape[1:-1]
         counts = [floordiv(size + step - 1, step) for size, step in zip(spatial, self.spread, strict=True)]
         self.pixel_shape = (self.op.result.shape[0], *counts)
-        self.tile = f.alloca(self.element, self.chunk * self.width)
+        self.is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
+        self.tile = f.alloca(self.element, (schedule.group if self.is_one_block else self.chunk) * self.width)
         padded = tuple(axis for axis in self.sums.starts if is_padded(self.op, axis))
         steps, room = self.op.ints("strides"), (self.block_taps, self.chunk, self.block_run)
         self.table = WindowAddresses(frame, self.op, self.sums, padded, self.pixel_shape, steps, room)
@@ -119,11 +139,8 @@ class _Rows:
         f.ret()
         depth = self.sums.start_count * self.sums.run_length
         grain = frame.grain(minimum(self.pixels, self.chunk) * self.width * depth)
-        library = tuple(
-            PointerKernel(self.element, rows, vectors)
-            for vectors, _, most in dict.fromkeys((self._shape, self._last_shape))
-            for rows in row_steps(most)
-        )
+        shapes = dict.fromkeys((self._shape, self._last_shape))
+        library = tuple(function for shape in shapes for function in pointer_library(self.element, shape))
         return KernelCode(name, (f,), prod(self.spread) * self.groups * chunks * panels, grain, library)
 
     def _chunk_and_panel(self, ordinal: Int, chunks: Int, panels: Int) -> tuple[Int, Int, Reg]:
@@ -207,43 +224,36 @@ class _Rows:
 
         is_new: whether these are others than those of the unit before; goes_on: whether the next ones come soon.
         """
-        f, (group, panel) = self.frame.f, corner
+        f, (group, _) = self.frame.f, corner
         most = even_chunks(self.pixels, self.chunk, self._shape[2])[1]
         rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(most))
+        unit = _Unit(phase, corner, first, rows)
         channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))
         f.if_(is_new, lambda: self.table.find_first(phase.ahead, channels, first, rows))
         count = self._product(phase.sizes)
         soon = self._soon(first, rows, goes_on)
-        is_one_block = self.block_taps == self.sums.start_count and self.block_run == self.sums.run_length
 
         def block(start: Int, k: Int) -> None:
             taps = f.smin(f.sub(count, start), self.block_taps)
             run = f.smin(f.sub(self.sums.run_length, k), self.block_run)
-            if is_one_block:
+            if self.is_one_block:
                 f.if_(is_new, lambda: self.table.find(phase.sizes, (0, 0), taps, rows))
             else:
                 self.table.find(phase.sizes, (start, k), taps, rows)
-            is_first = f.icmp("eq", f.add(start, k), 0)
-            weights = self._panel(phase, corner, (start, k), (taps, run))
-            self._multiply(weights, panel, (taps, run), rows, is_first, soon, self._fetch(corner, first))
+            is_last = f.icmp("eq", f.add(start, taps), count)
+            is_last = f.and_(is_last, f.icmp("eq", f.add(k, run), self.sums.run_length))
+            self._multiply(unit, _Block((start, k), (taps, run), is_last), soon)
 
-        def blocks(start: Int) -> None:
+        def blocks_of_run(start: Int) -> None:
             f.loop(0, self.sums.run_length, self.block_run, partial(block, start))
 
+        def blocks() -> None:
+            f.loop(0, count, self.block_taps, blocks_of_run)
+
         if self.has_phases:
-            f.if_(f.icmp("eq", count, 0), partial(self._clear, rows))
-        f.loop(0, count, self.block_taps, blocks)
-        filters = (group, f.mul(panel, self.width))
-        f.loop(0, rows, 1, lambda row: self._finish_row(phase, filters, f.add(first, row), row))
-
-    def _clear(self, rows: Int) -> None:
-        """The tile of results that meet no tap."""
-        f, zero = self.frame.f, self.frame.f.constant(vector_type(self.element, self.lanes), 0.0)
-
-        def clear(start: Int) -> None:
-            f.store(zero, f.gep(self.tile, start, self.element), align=64)
-
-        f.loop(0, f.mul(rows, self.width), self.lanes, clear)
+            f.if_(f.icmp("eq", count, 0), lambda: self._finish_zeros(unit), blocks)
+        else:
+            blocks()
 
     # Products
 
@@ -290,25 +300,24 @@ class _Rows:
 
         f.loop(0, taps, 1, tap)
 
-    def _fetch(self, corner: tuple[Int, Int], first: Int) -> Callable[[Int], None] | None:
-        """What brings to the cache what the epilogue reads and writes of a row, while the products are made."""
-        leaves = self.leaves
+    def _fetch(self, unit: _Unit, first: Int, behind: Int) -> None:
+        """Asks for what the epilogue reads and writes of rows of a unit, while they are multiplied."""
+        frame, f, leaves, root = self.frame, self.frame.f, self.leaves, self.frame.root
         if leaves is None or self.has_phases:
-            return None
-        frame, f, (group, panel), root = self.frame, self.frame.f, corner, self.frame.root
-        channel = f.add(f.mul(group, frame.size(self.filters)), f.mul(panel, self.width))
+            return
         written = View(root, (self.pixels, root.shape[-1]), 0, (root.shape[-1], 1))
-        used = [(self._base(view), view) for view in leaves.values() if view.strides[0] != 0]
+        read = [(self._base(view), view) for view in leaves.values() if view.strides[0] != 0]
 
         def fetch(row: Int) -> None:
-            for pointer, view in (*used, (frame.output, written)):
+            pixel = f.add(unit.first, row)
+            for base, view in (*read, (frame.output, written)):
                 strides, item = [frame.size(stride) for stride in view.strides], view.base.dtype.itemsize
-                offset = f.add(f.mul(f.add(first, row), strides[0]), f.mul(channel, strides[1]))
-                start = f.gep(pointer, f.mul(f.add(frame.size(view.offset), offset), item))
+                offset = f.add(f.mul(pixel, strides[0]), f.mul(self._first_filter(unit), strides[1]))
+                start = f.gep(base, f.mul(f.add(frame.size(view.offset), offset), item))
                 for byte in range(0, self.width * item, CACHE_LINE_BYTES):
                     f.prefetch(f.gep(start, byte))
 
-        return fetch
+        f.loop(first, behind, 1, fetch, at_least_once=True)
 
     def _soon(self, first: Int, rows: Int, goes_on: Reg) -> tuple[Reg, Int]:
         """What the chunk behind `rows` from `first` on reads besides: where it begins, and how many elements.
@@ -327,26 +336,19 @@ class _Rows:
         elements = f.mul(f.select(goes_on, as_reg(pixels), 0), f.mul(frame.size(x.strides[-2]), prod(steps)))
         return f.gep(self._base(x), offset, self.element), elements
 
-    def _multiply(
-        self,
-        weights: Reg,
-        panel: Int,
-        counts: tuple[Int, Int],
-        rows: Int,
-        is_first: Reg,
-        soon: tuple[Reg, Int],
-        prepare: Callable[[Int], None] | None,
-    ) -> None:
-        """A block of the sums of a unit: its filters, the ordinal of their panel, taps and elements of runs, pixels.
+    def _multiply(self, unit: _Unit, block: _Block, soon: tuple[Reg, Int]) -> None:
+        """A block of the sums of a unit, a few rows at a time; with the last block they are finished.
 
-        is_first: whether it is the first one, which fetches what comes soon.
+        soon: what other units read next, and how many elements; the first block asks for it.
         """
-        f, (taps, run), (next_rows, elements) = self.frame.f, counts, soon
+        f, (taps, run), (next_rows, elements) = self.frame.f, block.counts, soon
+        weights = self._panel(unit.phase, unit.corner, block.starts, block.counts)
         step = (self.sums.run_length if self.scratch is None else self.block_run) * self.width
         # Packed panels, and the blocks of each, lie in the order in which they are read.
         ahead = (
             weights if self.scratch is not None else f.gep(weights, f.mul(f.mul(taps, run), self.width), self.element)
         )
+        is_first = f.icmp("eq", f.add(*block.starts), 0)
         product = GatheredProduct(
             self.table.addresses,
             self.table.rows,
@@ -362,31 +364,59 @@ class _Rows:
         )
         accumulate = f.convert("zext", f.xor(is_first, 1), "i64")
 
+        def group(first: Int) -> None:
+            stop = f.smin(f.add(first, self.schedule.group), unit.rows)
+            tile = self.tile if self.is_one_block else f.gep(self.tile, f.mul(first, self.width), self.element)
+            self._multiply_rows(unit, replace(product, tile=tile), (first, stop), accumulate)
+            f.if_(block.is_last, lambda: self._finish(unit, first, f.sub(stop, first), tile))
+
+        f.loop(0, unit.rows, self.schedule.group, group, at_least_once=True)
+
+    def _multiply_rows(self, unit: _Unit, product: GatheredProduct, rows: tuple[Int, Int], accumulate: Int) -> None:
+        """Some rows against a whole panel, or the last one, which may have fewer vectors."""
+        f = self.frame.f
+
         def multiply(shape: tuple[int, int, int]) -> None:
-            multiply_gathered(f, product, rows, accumulate, self.element, shape, prepare, self._shape[0])
+            fetch, width = partial(self._fetch, unit), self._shape[0]
+            multiply_gathered(f, product, rows, accumulate, self.element, shape, fetch, width)
 
         if self._last_shape == self._shape:
             multiply(self._shape)
             return
-        is_last = f.icmp("eq", panel, self.frame.size(floordiv(self.filters - 1, self.width)))
+        is_last = f.icmp("eq", unit.corner[1], self.frame.size(floordiv(self.filters - 1, self.width)))
         f.if_(is_last, lambda: multiply(self._last_shape), lambda: multiply(self._shape))
 
     # The way to the result
 
-    def _finish_row(self, phase: _Phase, channels: tuple[Int, Int], pixel: Int, row: Int) -> None:
-        """The pointwise ops on one row of the tile, and its way to the result, if there is a pixel of it.
+    def _finish_zeros(self, unit: _Unit) -> None:
+        """The results that meet no tap."""
+        f, zero = self.frame.f, self.frame.f.constant(vector_type(self.element, self.lanes), 0.0)
+        for start in range(0, self.width, self.lanes):
+            f.store(zero, f.gep(self.tile, start, self.element), align=64)
+        f.loop(0, unit.rows, 1, lambda row: self._finish(unit, row, 1, self.tile))
 
-        channels: the group, and the first filter of it.
-        """
+    def _finish(self, unit: _Unit, first: Int, rows: Int, tile: Reg) -> None:
+        """The pointwise ops on rows of a unit, whose sums begin at `tile`, and their way to the result."""
+        f = self.frame.f
+        begin = f.add(unit.first, first)
+
+        def finish(row: Int) -> None:
+            sums = f.gep(tile, f.mul(row, self.width), self.element)
+            self._finish_row(unit, f.add(begin, row), sums)
+
+        f.loop(0, rows, 1, finish)
+
+    def _finish_row(self, unit: _Unit, pixel: Int, sums: Reg) -> None:
+        """The pointwise ops on the sums of one pixel, and their way to the result, if there is such a pixel."""
         frame, f, shape = self.frame, self.frame.f, self.op.result.shape
-        write = partial(self._write_row, channels, row)
+        write = partial(self._write_row, unit, sums)
         if self.leaves is not None and not self.has_phases:
             write(self.leaves, (Index(pixel),))
             return
         image, *steps = frame.split(pixel, self.pixel_shape)
         positions = [
             f.add(f.mul(step, spread), remainder)
-            for step, spread, remainder in zip(steps, self.spread, phase.remainders, strict=True)
+            for step, spread, remainder in zip(steps, self.spread, unit.phase.remainders, strict=True)
         ]
         tests = [
             f.icmp("slt", position, frame.size(size))
@@ -396,17 +426,20 @@ class _Rows:
         index = tuple(map(Index, (image, *positions)))
         f.if_(reduce(f.and_, tests, f.constant("i1", 1)), lambda: write(None, index))
 
-    def _write_row(
-        self, channels: tuple[Int, Int], row: Int, leaves: Mapping[Value, View] | None, pixel: tuple[Index, ...]
-    ) -> None:
+    def _write_row(self, unit: _Unit, sums: Reg, leaves: Mapping[Value, View] | None, pixel: tuple[Index, ...]) -> None:
         """The filters of one pixel, whose position has one index where the epilogue steps through pixels as one."""
-        frame, f, (group, first) = self.frame, self.frame.f, channels
+        frame, f, first = self.frame, self.frame.f, self.frame.f.mul(unit.corner[1], self.width)
         panel = (self.filters, self.width, f.sub(frame.size(self.filters), first))
-        channel = f.add(f.mul(group, frame.size(self.filters)), first)
+        channel = self._first_filter(unit)
         for start in range(0, self.width, self.lanes):
-            source = f.gep(self.tile, f.add(f.mul(row, self.width), start), self.element)
+            source = f.gep(sums, start, self.element)
             write = partial(self._write_vector, source, leaves, (*pixel, Index(f.add(channel, start), 1)))
             frame.panel_lanes(self.lanes, panel, start, write)
+
+    def _first_filter(self, unit: _Unit) -> Int:
+        """The first filter of a unit, of all groups."""
+        f, (group, panel) = self.frame.f, unit.corner
+        return f.add(f.mul(group, self.frame.size(self.filters)), f.mul(panel, self.width))
 
     def _write_vector(
         self, source: Reg, leaves: Mapping[Value, View] | None, index: tuple[Index, ...], mask: Reg | None

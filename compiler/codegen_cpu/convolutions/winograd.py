@@ -12,8 +12,7 @@ from functools import cached_property, partial, reduce
 from onnxc.compiler.codegen_cpu.convolutions.window_addresses import WindowAddresses, even_chunks
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import row_steps
-from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, PointerKernel, multiply_gathered
+from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, multiply_gathered, pointer_library
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
@@ -122,9 +121,7 @@ class _Winograd:
         f.loop(frame.begin, frame.end, 1, unit, (-1,), at_least_once=True)
         f.ret()
         grain = frame.grain(minimum(tiles, tile.rows) * tile.columns * self.sizes[1] * POSITIONS)
-        vectors, _, most = self._shape
-        library = tuple(PointerKernel(self.element, step, vectors) for step in row_steps(most))
-        return KernelCode(name, (f,), chunks * panels, grain, library)
+        return KernelCode(name, (f,), chunks * panels, grain, pointer_library(self.element, self._shape))
 
     @cached_property
     def _shape(self) -> tuple[int, int, int]:
@@ -214,7 +211,7 @@ class _Winograd:
         accumulate = f.convert("zext", f.icmp("ne", start, 0), "i64")
         ahead = f.gep(weights, f.mul(self.sizes[1], tile.columns), self.element)
         multiplied = GatheredProduct(pointers, 0, 1, channels, weights, 0, totals, f.constant("ptr", 0), ahead, ahead)
-        multiply_gathered(f, multiplied, tiles, accumulate, self.element, self._shape)
+        multiply_gathered(f, multiplied, (0, tiles), accumulate, self.element, self._shape)
 
     # Results
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS, by_steps, row_steps
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS, LibraryFunction, by_steps, row_steps
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.records import record
 
-__all__ = ["GatheredProduct", "PointerKernel", "multiply_gathered"]
+__all__ = ["GatheredProduct", "PointerKernel", "multiply_gathered", "pointer_library"]
 
 
 @record
@@ -44,39 +44,92 @@ class GatheredProduct:
 def multiply_gathered(
     f: FunctionBuilder,
     product: GatheredProduct,
-    rows: Int,
+    rows: tuple[Int, Int],
     accumulate: Int,
     element: str,
     shape: tuple[int, int, int],
-    prepare: Callable[[Int], None] | None = None,
+    prepare: Callable[[Int, Int], None] | None = None,
     width: int | None = None,
 ) -> None:
-    """All `rows` of a product by the functions of the library; `shape` is (vectors, lanes, most rows).
+    """Rows of a product from the first of `rows` to before the second, by the functions of the library.
 
-    prepare: is written for each row, before it is multiplied. width: the vectors of the panel and the tile, of which
-    the first are multiplied; all of them where none are given.
+    `shape` is (vectors, lanes, most rows). The tile is that of these rows. prepare: is written for rows before they are
+    multiplied, from the first to before the second. width: the vectors of the panel and the tile, of which the first
+    are multiplied; all of them where none are given.
     """
-    vectors, lanes, full = shape
+    (first, stop), (vectors, lanes, most) = rows, shape
     width = width or vectors
     column_of_vectors = f.mul(f.mul(product.taps, product.run), lanes)
     fixed = (product.pointer_step, product.taps, product.run, product.panel, product.panel_step, width * lanes)
 
-    def call(row: Int, step: int) -> None:
+    def call(row: Int, behind: Int, name: str, *count: Int) -> None:
         if prepare is not None:
-            f.loop(row, f.add(row, step), 1, prepare, at_least_once=True)
+            prepare(row, behind)
         pointers = f.gep(product.pointers, row, "ptr")
-        tile = f.gep(product.tile, f.mul(row, width * lanes), element)
+        tile = f.gep(product.tile, f.mul(f.sub(row, first), width * lanes), element)
         # A step of a run asks for one vector, so that the panel ahead is there after as many full steps of rows.
-        asked = f.udiv(row, full)
+        asked = f.udiv(row, most)
         part = f.gep(product.ahead, f.mul(asked, column_of_vectors), element)
-        behind = f.mul(f.sub(asked, width), column_of_vectors)
-        is_wanted = f.icmp("slt", behind, product.soon_elements)
-        soon = f.select(is_wanted, f.gep(product.soon, behind, element), product.panel)
+        elements = f.mul(f.sub(asked, width), column_of_vectors)
+        is_wanted = f.icmp("slt", elements, product.soon_elements)
+        soon = f.select(is_wanted, f.gep(product.soon, elements, element), product.panel)
         ahead = f.select(f.icmp("slt", asked, width), part, soon)
-        memory = (product.zeros, tile, accumulate, ahead)
-        f.call(PointerKernel(element, step, vectors).name, "void", pointers, *fixed, *memory)
+        f.call(name, "void", pointers, *fixed, product.zeros, tile, accumulate, ahead, *count)
 
-    by_steps(f, rows, row_steps(full), call)
+    whole = f.add(first, f.mul(f.udiv(f.sub(stop, first), most), most))
+    kernel, rest = PointerKernel(element, most, vectors), PointerRest(element, most, vectors)
+    f.loop(first, whole, most, lambda row: call(row, f.add(row, most), kernel.name))
+    f.if_(f.icmp("slt", whole, stop), lambda: call(whole, stop, rest.name, f.sub(stop, whole)))
+
+
+def pointer_library(element: str, shape: tuple[int, int, int]) -> tuple[LibraryFunction, ...]:
+    """What `multiply_gathered` calls."""
+    vectors, _, most = shape
+    return PointerRest(element, most, vectors), *(PointerKernel(element, rows, vectors) for rows in row_steps(most))
+
+
+_PARAMETERS = (
+    ("ptr", "pointers"),
+    ("i64", "pointer_step"),
+    ("i64", "taps"),
+    ("i64", "run"),
+    ("ptr", "panel"),
+    ("i64", "panel_step"),
+    ("i64", "width"),
+    ("ptr", "zeros"),
+    ("ptr", "tile"),
+    ("i64", "accumulate"),
+    ("ptr", "ahead"),
+)
+
+
+@dataclass(frozen=True, order=True)
+class PointerRest:
+    """A function of the library: the rows that are left, fewer than `most`, in as few steps as there are functions."""
+
+    element: str
+    most: int
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        return f"multiply_gathered_{self.element}_below_{self.most}x{self.vectors}"
+
+    def write(self, target: Target) -> FunctionBuilder:
+        """void (those of PointerKernel, i64 rows)"""
+        parameters = [*_PARAMETERS, ("i64", "rows")]
+        f = FunctionBuilder(self.name, parameters, hidden=True, attributes="noinline nounwind")
+        pointers, *fixed, width, zeros, tile, accumulate, ahead, rows = f.parameters
+
+        def call(row: Int, step: int) -> None:
+            begin = f.gep(pointers, row, "ptr")
+            part = f.gep(tile, f.mul(row, width), self.element)
+            name = PointerKernel(self.element, step, self.vectors).name
+            f.call(name, "void", begin, *fixed, width, zeros, part, accumulate, ahead)
+
+        by_steps(f, rows, row_steps(self.most)[1:], call)
+        f.ret()
+        return f
 
 
 @dataclass(frozen=True, order=True)
@@ -111,10 +164,7 @@ class _Writer:
         self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
         self.vector = vector_type(kernel.element, self.lanes)
-        names = [("ptr", "pointers"), ("i64", "pointer_step"), ("i64", "taps"), ("i64", "run"), ("ptr", "panel")]
-        names += [("i64", "panel_step"), ("i64", "width"), ("ptr", "zeros"), ("ptr", "tile")]
-        names += [("i64", "accumulate"), ("ptr", "ahead")]
-        self.f = FunctionBuilder(kernel.name, names, hidden=True, attributes="noinline nounwind")
+        self.f = FunctionBuilder(kernel.name, _PARAMETERS, hidden=True, attributes="noinline nounwind")
         # The loops step through memory as they are written; addresses of other processors have fewer forms.
         self.f.effort = "plain" if target.arch == "x86_64" else "most"
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]

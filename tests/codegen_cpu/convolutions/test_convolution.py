@@ -7,6 +7,7 @@ import pytest
 
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import PointerKernel
+from onnxc.compiler.codegen_cpu.schedules.convolutions import SHALLOW_DEPTH
 from onnxc.compiler.codegen_cpu.schedules.products import split_vectors
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import symbols_of
@@ -117,6 +118,29 @@ def test_convolutions_with_a_bias_a_residual_and_relu(case: Convolution, target:
     symbols = {name for dim in case.x for name in symbols_of(dim)}
     for values in PLACES if len(symbols) > 1 else PLACES[:3]:
         native.check(_whole(F32, *sizes_of(shape, values)), _whole(F32, *sizes_of(made.shape, values), seed=3))
+
+
+@pytest.mark.parametrize(("filters", "target", "group"), [(70, "cpu:x86-64-v4", 12), (22, "cpu:x86-64-v3", 40)])
+@pytest.mark.parametrize(("channels", "side"), [(32, 1), (33, 1), (9, 3), (48, 5)])
+def test_deep_sums_are_finished_by_groups_of_pixels(
+    channels: int, side: int, filters: int, target: str, group: int
+) -> None:
+    """Shallow ones are by the chunk; those of more than 1024 products are summed in two blocks."""
+    pads = (side // 2, side // 2)
+    case = Convolution("rows", (1, channels, H, W), (filters, channels, side, side), ONES, pads, pads, ONES)
+    w = _whole(F32, *case.w, seed=1)
+
+    def build(ir: Builder, x: Value, residual: Value) -> Value:
+        return ir.add(case.build(ir, x, ir.constant(w), last=True), residual)
+
+    types = [TensorType(F32, case.shape(last=True)), TensorType(F32, (1, H, W, filters))]
+    native = Native(make(types, build), parse_target(target))
+    schedule = native.plan.kernels[-1].scheduled(ConvolutionSchedule)
+    is_deep = channels * side * side > SHALLOW_DEPTH
+    assert (schedule.algorithm, schedule.group) == ("rows", group if is_deep else schedule.tile.rows)
+    for height, columns in [(0, 5), (1, 1), (1, 7), (3, 4), (1, 13), (5, 5), (8, 12), (7, 31)]:
+        residual = _whole(F32, 1, height, columns, filters, seed=2)
+        native.check(_whole(F32, 1, height, columns, channels), residual)
 
 
 DEPTHWISE = [case for case in CONVOLUTIONS if case.algorithm == "depthwise"]
