@@ -207,6 +207,11 @@ def test_a_panel_is_fetched_ahead_of_a_row_where_the_core_does_not_do_so_itself(
     text = MicroKernel(types, rows, 2).write(parse_target(f"cpu:{target}")).text()
     # For reading, into the first-level cache, as data.
     assert ("i32 0, i32 3, i32 1)" in text) == is_fetched
+    # One row asks for less, as nothing is multiplied meanwhile; of other strides as many steps as make 2,048 bytes.
+    line = 2 * types.panel.itemsize * types.group * types.lanes(parse_target(f"cpu:{target}"))
+    distance = 8192 if rows > 1 or types.group > 1 else 2048
+    assert not is_fetched or f"i64 {distance}, i64 %" in text
+    assert not is_fetched or f"mul i64 %panel_stride, {2048 // line * types.panel.itemsize}" in text
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=range(len(SIZES)))
