@@ -21,7 +21,7 @@ from onnxc.compiler.codegen_cpu.attention.softmax import (
 )
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.line_kernels import LineKernel, Lines, line_steps, multiply_lines
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import MicroKernel, Product, ProductTypes, multiply, row_steps
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Product, ProductTypes, multiply, product_library
 from onnxc.compiler.codegen_cpu.inner_loops.packing import (
     Conversion,
     Copied,
@@ -106,7 +106,7 @@ class _Lines:
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
         lines = tuple(LineKernel(self.line_types, step, one_line=True) for step in line_steps(self._most_lines()))
-        panels = tuple(MicroKernel(self.types, step, self.vectors) for step in row_steps(self.register_rows))
+        panels = product_library(self.types, self.vectors, self.register_rows)
         work = keys * (self.depth + self.value_depth)
         return KernelCode(name, (f,), product((batch, groups, chunks)), frame.grain(work), (*lines, *panels))
 

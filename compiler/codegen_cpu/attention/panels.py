@@ -25,11 +25,10 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     LibraryFunction,
-    MicroKernel,
     Product,
     ProductTypes,
     multiply,
-    row_steps,
+    product_library,
     widened_from_memory,
 )
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines, pack_panel
@@ -141,8 +140,7 @@ class _Panels:
         return KernelCode(name, (f,), product((batch, heads, panels)), frame.grain(work), library)
 
     def _library(self) -> Sequence[LibraryFunction]:
-        most = register_rows(self.vectors, self.frame.target)
-        return tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(most))
+        return product_library(self.types, self.vectors, register_rows(self.vectors, self.frame.target))
 
     def _choose(self, forms: "Sequence[_Panels]", unit: _Unit) -> None:
         """A unit in the first form that is wide enough for the queries that are left."""

@@ -3,11 +3,10 @@
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, has_dots, multiplied_type
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     LibraryFunction,
-    MicroKernel,
     Product,
     ProductTypes,
     multiply,
-    row_steps,
+    product_library,
 )
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_STEPS, TileKernel, has_tiles
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
@@ -56,7 +55,7 @@ def byte_library(types: ProductTypes, shape: tuple[int, int, int], target: Targe
     vectors, _, most_rows = shape
     if has_tiles(target):
         return (TileKernel(types, vectors),)
-    return tuple(MicroKernel(types, rows, vectors) for rows in row_steps(most_rows))
+    return product_library(types, vectors, most_rows)
 
 
 def panel_steps(depth: Int, f: FunctionBuilder, target: Target) -> Int:

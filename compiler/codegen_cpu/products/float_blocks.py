@@ -11,11 +11,11 @@ from onnxc.compiler.codegen_cpu.inner_loops.block_kernels import BlockKernel, Pa
 from onnxc.compiler.codegen_cpu.inner_loops.code_words import FLOAT
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     LibraryFunction,
-    MicroKernel,
     Product,
     ProductTypes,
     by_steps,
     multiply,
+    product_library,
     row_steps,
 )
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
@@ -65,8 +65,8 @@ class FloatBlocks:
         few = tuple(map(self._kernel, self.few_steps))
         if self.panel is None:
             return few
-        steps = row_steps(register_rows(self.vectors, self.frame.target))
-        return (*few, self._unpack, *(MicroKernel(FLOATS, rows, self.vectors) for rows in steps))
+        many = product_library(FLOATS, self.vectors, register_rows(self.vectors, self.frame.target))
+        return (*few, self._unpack, *many)
 
     def _kernel(self, rows: int) -> BlockKernel:
         vectors = row_vectors(rows, self.vectors, self.frame.target)

@@ -16,10 +16,9 @@ from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
     Ahead,
     LibraryFunction,
-    MicroKernel,
     Product,
     multiply,
-    row_steps,
+    product_library,
 )
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines, pack_panel
 from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import TILE_STEPS, TileKernel
@@ -128,7 +127,7 @@ class _Panels:
     def _library(self) -> Sequence[LibraryFunction]:
         if self.is_tiled:
             return (TileKernel(self.types, self.vectors),)
-        return tuple(MicroKernel(self.types, rows, self.vectors) for rows in row_steps(self.register_rows))
+        return product_library(self.types, self.vectors, self.register_rows)
 
     def _narrower(self) -> "Sequence[_Panels]":
         """The same in narrower panels, for a last one with few columns."""

@@ -224,15 +224,27 @@ def test_equations_of_known_sizes(equation: str, sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "wanted"), [("7", ["1x2", "6x2"]), ("3", ["1x2", "2x2"]), ("R", ["1x2", "2x2", "4x2", "6x2"])]
+    ("rows", "wanted"),
+    [("7", ["1x2", "6x2"]), ("3", ["3x2"]), ("R", ["6x2", "6x2", *(f"{rows}x2" for rows in range(1, 6))])],
 )
 def test_known_sizes_leave_out_numbers_of_rows(rows: str, wanted: list[str]) -> None:
-    """Columns of two vectors, so panels are no wider; 16 registers take 6, 4, 2 or 1 rows beside them."""
+    """Columns of two vectors, so panels are no wider; 16 registers take 6 rows beside them, or those that are left."""
     target = parse_target("cpu:x86-64-v3")
     module = make([f"f32[{rows}, 5]", "f32[5, 13]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
     functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
     names = [function.name for together in functions for function in together]
     assert [name.rpartition("_")[2] for name in names if name.startswith("multiply_f32")] == wanted
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("columns", [13, 33, 48, 70])
+def test_every_number_of_rows_that_full_steps_leave(columns: int, target: Target) -> None:
+    """A panel is one to four vectors wide, and there are one more full step of rows than one, and all that is left."""
+    w = _whole(F32, 5, columns, seed=1)
+    native = Native(make(["f32[R, 5]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")), target)
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).algorithm == "panels"
+    for rows in range(30):
+        native.check(_whole(F32, rows, 5))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
