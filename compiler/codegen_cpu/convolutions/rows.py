@@ -366,7 +366,7 @@ class _Rows:
 
         def group(first: Int) -> None:
             stop = f.smin(f.add(first, self.schedule.group), unit.rows)
-            tile = self.tile if self.is_one_block else f.gep(self.tile, f.mul(first, self.width), self.element)
+            tile = self.tile if self.is_one_block else self._line_of_tile(unit, self.tile, first)
             self._multiply_rows(unit, replace(product, tile=tile), (first, stop), accumulate)
             f.if_(block.is_last, lambda: self._finish(unit, first, f.sub(stop, first), tile))
 
@@ -382,9 +382,19 @@ class _Rows:
 
         if self._last_shape == self._shape:
             multiply(self._shape)
-            return
-        is_last = f.icmp("eq", unit.corner[1], self.frame.size(floordiv(self.filters - 1, self.width)))
-        f.if_(is_last, lambda: multiply(self._last_shape), lambda: multiply(self._shape))
+        else:
+            f.if_(self._is_last(unit), lambda: multiply(self._last_shape), lambda: multiply(self._shape))
+
+    def _is_last(self, unit: _Unit) -> Reg:
+        """Whether a panel is the last one of its group."""
+        return self.frame.f.icmp("eq", unit.corner[1], self.frame.size(floordiv(self.filters - 1, self.width)))
+
+    def _line_of_tile(self, unit: _Unit, tile: Reg, row: Int) -> Reg:
+        """Where the sums of a row are, side by side with those of others."""
+        f, length = self.frame.f, as_reg(self.width)
+        if self._last_shape != self._shape:
+            length = f.select(self._is_last(unit), as_reg(self._last_shape[0] * self.lanes), length)
+        return f.gep(tile, f.mul(row, length), self.element)
 
     # The way to the result
 
@@ -401,8 +411,7 @@ class _Rows:
         begin = f.add(unit.first, first)
 
         def finish(row: Int) -> None:
-            sums = f.gep(tile, f.mul(row, self.width), self.element)
-            self._finish_row(unit, f.add(begin, row), sums)
+            self._finish_row(unit, f.add(begin, row), self._line_of_tile(unit, tile, row))
 
         f.loop(0, rows, 1, finish)
 

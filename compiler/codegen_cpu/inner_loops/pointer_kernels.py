@@ -54,8 +54,8 @@ def multiply_gathered(
     """Rows of a product from the first of `rows` to before the second, by the functions of the library.
 
     `shape` is (vectors, lanes, most rows). The tile is that of these rows. prepare: is written for rows before they are
-    multiplied, from the first to before the second. width: the vectors of the panel and the tile, of which the first
-    are multiplied; all of them where none are given.
+    multiplied, from the first to before the second. width: the vectors of the panel, of which the first are multiplied;
+    all of them where none are given.
     """
     (first, stop), (vectors, lanes, most) = rows, shape
     width = width or vectors
@@ -66,7 +66,7 @@ def multiply_gathered(
         if prepare is not None:
             prepare(row, behind)
         pointers = f.gep(product.pointers, row, "ptr")
-        tile = f.gep(product.tile, f.mul(f.sub(row, first), width * lanes), element)
+        tile = f.gep(product.tile, f.mul(f.sub(row, first), vectors * lanes), element)
         # A step of a run asks for one vector, so that the panel ahead is there after as many full steps of rows.
         asked = f.udiv(row, most)
         part = f.gep(product.ahead, f.mul(asked, column_of_vectors), element)
@@ -119,13 +119,13 @@ class PointerRest:
         """void (those of PointerKernel, i64 rows)"""
         parameters = [*_PARAMETERS, ("i64", "rows")]
         f = FunctionBuilder(self.name, parameters, hidden=True, attributes="noinline nounwind")
-        pointers, *fixed, width, zeros, tile, accumulate, ahead, rows = f.parameters
+        pointers, *fixed, tile, accumulate, ahead, rows = f.parameters
 
         def call(row: Int, step: int) -> None:
             begin = f.gep(pointers, row, "ptr")
-            part = f.gep(tile, f.mul(row, width), self.element)
-            name = PointerKernel(self.element, step, self.vectors).name
-            f.call(name, "void", begin, *fixed, width, zeros, part, accumulate, ahead)
+            kernel = PointerKernel(self.element, step, self.vectors)
+            part = f.gep(tile, f.mul(row, self.vectors * kernel.lanes(target)), self.element)
+            f.call(kernel.name, "void", begin, *fixed, part, accumulate, ahead)
 
         by_steps(f, rows, row_steps(self.most)[1:], call)
         f.ret()
@@ -144,11 +144,15 @@ class PointerKernel:
     def name(self) -> str:
         return f"multiply_gathered_{self.element}_{self.rows}x{self.vectors}"
 
+    def lanes(self, target: Target) -> int:
+        """The sums of a vector."""
+        return target.vector_bits // (64 if self.element == "double" else 32)
+
     def write(self, target: Target) -> FunctionBuilder:
         """void (ptr pointers, i64 pointer step, i64 taps, i64 run, ptr panel, i64 panel step, i64 width, ptr zeros,
         ptr tile, i64 accumulate, ptr ahead)
 
-        Lines of the panel and of the tile have `width` elements:
+        Lines of the panel have `width` elements:
         tile[r][j] = (accumulate ? tile[r][j] : 0) + sum over taps t and k < run of pointers[t][r][k] * panel[t][k][j].
         There is at least one tap and one product of each. What is multiplied by nothing but zeros is left out.
         Meanwhile `taps` by `run` vectors from `ahead` on, which may be of nobody, get into the second-level cache.
@@ -161,7 +165,7 @@ class _Writer:
 
     def __init__(self, kernel: PointerKernel, target: Target) -> None:
         self.kernel = kernel
-        self.lanes = target.vector_bits // (64 if kernel.element == "double" else 32)
+        self.lanes = kernel.lanes(target)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
         self.vector = vector_type(kernel.element, self.lanes)
         self.f = FunctionBuilder(kernel.name, _PARAMETERS, hidden=True, attributes="noinline nounwind")
@@ -172,8 +176,7 @@ class _Writer:
     def write(self) -> FunctionBuilder:
         f = self.f
         pointers, pointer_step, taps, run, panel, panel_step, width, zero_row, tile, accumulate, ahead = f.parameters
-        lines = [f.gep(tile, f.mul(width, row), self.kernel.element) for row in range(self.kernel.rows)]
-        addresses = [f.gep(lines[row], column * self.lanes, self.kernel.element) for row, column in self.sums]
+        addresses = [f.gep(tile, ordinal * self.lanes, self.kernel.element) for ordinal in range(len(self.sums))]
 
         def previous() -> list[Reg]:
             return [f.load(self.vector, address, align=64) for address in addresses]
