@@ -1,7 +1,7 @@
 """Images of three channels with a fourth one of zeros, and their padding in memory, for tensor cores.
 
 Single elements of 2 bytes are what a first convolution gathers otherwise, each with an address and a mask of its own;
-of four channels it copies 8 bytes at a time.
+of four channels it copies 8 bytes at a time. Windows of one pixel read each element once, as the copy would.
 """
 
 from onnxc.compiler.ir.dims import at_least
@@ -24,7 +24,10 @@ def fill_first(op: Op, build: Rewriter) -> Outcome:
     (x, w), labels = op.operands, parse_dimensions(op.text("dimensions"))
     channels = w.shape[labels.w.input]
     filled = FILLED.get(channels, 0) if isinstance(channels, int) else 0
-    if not filled or build.known_array(w) is None or not _is_plain(op) or labels.x.channel != x.rank - 1:
+    taps = [w.shape[axis] for axis in labels.w.spatial]
+    if not filled or taps == [1] * len(taps):
+        return None
+    if build.known_array(w) is None or not _is_plain(op) or labels.x.channel != x.rank - 1:
         return None
     low, high = (labels.x.arranged(0, 0, op.dims(name)) for name in ("low", "high"))
     more = labels.x.arranged(0, filled - channels, (0,) * (x.rank - 2))

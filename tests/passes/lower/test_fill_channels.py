@@ -11,18 +11,20 @@ from tests.passes.golden import M, N, Pair, check_pair, f32
 LAST = "n01c,oi01->n01c"
 
 
-def _convolve(b: Builder, x: Value, low: int = 1, high: int = 2, groups: int = 1, spread: int = 1) -> Value:
-    w = b.constant(_filters(x, groups))
+def _convolve(
+    b: Builder, x: Value, low: int = 1, high: int = 2, groups: int = 1, spread: int = 1, taps: int = 3
+) -> Value:
+    w = b.constant(_filters(x, groups, taps))
     ones, spreads = [1] * 2, [spread] * 2
     return b.convolution(
         x, w, ones, [low] * 2, [high] * 2, ones, groups, input_dilations=spreads, dimensions=LAST
     )  # fmt: skip
 
 
-def _filters(x: Value, groups: int = 1) -> np.ndarray:
+def _filters(x: Value, groups: int = 1, taps: int = 3) -> np.ndarray:
     channels = x.shape[-1]
     assert isinstance(channels, int)
-    return np.random.default_rng(0).standard_normal((6, channels // groups, 3, 3)).astype(np.float32)
+    return np.random.default_rng(0).standard_normal((6, channels // groups, taps, taps)).astype(np.float32)
 
 
 def _filled(b: Builder, x: Value, more: int) -> Value:
@@ -39,6 +41,7 @@ PAIRS = {
     "one channel": Pair((f32(N, M, 7, 1),), _convolve),
     "groups": Pair((f32(N, M, 7, 6),), lambda b, x: _convolve(b, x, groups=2)),
     "images with zeros between": Pair((f32(N, M, 7, 3),), lambda b, x: _convolve(b, x, spread=2)),
+    "windows of one pixel": Pair((f32(N, M, 7, 6),), lambda b, x: _convolve(b, x, low=0, high=0, taps=1)),
     "what is cut off": Pair((f32(N, M, 7, 3),), lambda b, x: _convolve(b, x, low=-1)),
 }
 
