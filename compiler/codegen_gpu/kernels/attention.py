@@ -262,7 +262,8 @@ class _Attention:
         if padded != width:
             masks[other] = b.compare(inner, "<", width)
         e = frame.evaluator({dim: b.lanes(dim, count), other: inner}, masks)
-        return to_memory(e.value(value, (*outer, position, inner)), value.dtype, b)
+        # An axis of one element may be none of what is read.
+        return e.padded(to_memory(e.value(value, (*outer, position, inner)), value.dtype, b))
 
     def _position_mask(self, position: Int, dim: int, count: int, size: Dim) -> dict[int, Expr]:
         if isinstance(size, int) and size % count == 0:

@@ -104,6 +104,12 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         inside = " & ".join(f"({self.lanes[dim]} >= 0)" for dim in sorted(missing))
         return self.b.let(f"tl.where({inside}, {x}, {x})", x.dims | missing)
 
+    def padded(self, x: Expr) -> Expr:
+        """A value in every lane of the tile, 0 in those that do not exist along what it does not vary along."""
+        inside = self.mask(frozenset(self.lanes) - x.dims)
+        x = self.everywhere(x)
+        return x if inside is None else self.b.let(f"tl.where({inside}, {x}, 0)", x.dims)
+
     def truth(self, value: bool) -> Expr:
         """A condition that is known."""
         return self.b.let(f"tl.full([], {int(value)}, tl.int1)", prefix="c")

@@ -102,6 +102,20 @@ def test_heads_are_read_where_they_are() -> None:
     assert device.kernels() == ["attention"]
 
 
+@pytest.mark.parametrize(("length", "width"), [(5, 1), (1, 8), (1, 1)])
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_heads_with_an_axis_of_one_element_are_read_where_they_are(length: int, width: int, dtype: DType) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        parts = ir.transpose(ir.reshape(x, (2, length, 3, 4, width)), (2, 0, 3, 1, 4))
+        shape = (2, 4, length, width)
+        q, k, v = (ir.reshape(ir.slice(parts, (place, 0, 0, 0, 0), (1, *shape)), shape) for place in range(3))
+        return ir.attention(q, k, v, None, 0.3, False, 0.0)
+
+    device = Device(make([f"{dtype}[2, {length}, {12 * width}]"], build))
+    assert device.kernels() == ["attention"]
+    device.check(sample(dtype, 2, length, 12 * width), bound=8 * precision(dtype))
+
+
 @pytest.mark.parametrize("keys", ["40", "600", "T"])
 def test_the_result_is_written_in_the_order_that_is_asked_for(keys: str) -> None:
     def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
