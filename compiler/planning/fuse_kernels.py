@@ -152,10 +152,18 @@ class _Fusion:
             for operand in op.operands:
                 self.uses.setdefault(operand, []).append(op)
         self.costs: dict[Value, int] = {}
-        for op in ops:
+
+    def _count_costs(self) -> None:
+        """The work of an element of each value, with all that is done again for it."""
+        for op in self.ops:
             above = op.operands if self._is_recomputable(op) else ()
-            done = (operand for operand in above if not self._is_written_index(op, operand))
+            done = (operand for operand in above if not self._is_done(op, operand))
             self.costs[op.results[0]] = self._cost(op) + sum(self.costs.get(operand, 0) for operand in done)
+
+    def _is_done(self, user: Op, value: Value) -> bool:
+        """Whether nothing of what makes `value` is done again for `user`: it is written, or a part of it is read."""
+        is_part = user.name == "slice" and value.op in self.epilogues
+        return is_part or self._is_written_index(user, value)
 
     def _cost(self, op: Op) -> int:
         """The work of one op for an element; a part of a concatenation is looked for among all."""
@@ -186,6 +194,7 @@ class _Fusion:
             for member in group.ops:
                 self.members[member].append(group)
             self.buffered.update(group.outputs)
+        self._count_costs()
 
     def _follow(self, group: Group) -> None:
         while following := self._following(group):

@@ -647,6 +647,19 @@ def test_what_something_else_reads_too_ends_the_way_to_where_all_meets() -> None
     assert outputs(build, "f32[N, 4]") == ["add f32[N, 4]", "exp f32[N, 4]", "mul f32[N, 4]", "reduce f32[N]"]
 
 
+def test_a_part_of_what_an_epilogue_writes_is_read_where_it_lies_by_all() -> None:
+    """However much work the epilogue is: it is not done again."""
+
+    def build(ir: Builder, x: Value) -> Value:
+        eye = ir.constant(np.eye(4, dtype=np.float32))
+        y = ir.dot(x, eye, "mk,kn->mn")
+        part = ir.slice(ir.mul(y, ir.div(1.0, ir.add(ir.exp(ir.neg(y)), 1.0))), (0, 2), (x.shape[0], 2))
+        inner = ir.dot(part, ir.constant(np.eye(2, dtype=np.float32)), "mk,kn->mn")
+        return ir.add(ir.dot(inner, ir.constant(np.eye(2, dtype=np.float32)), "mk,kn->mn"), part)
+
+    assert outputs(build, "f32[N, 4]") == ["mul f32[N, 4]", "dot f32[N, 2]", "add f32[N, 2]"]
+
+
 def test_an_operand_that_kernels_do_not_read_as_a_view_is_written() -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:
         sliced = ir.slice(x, (1, 0, 0), (2, 3, 4), (1, 1, 1))
