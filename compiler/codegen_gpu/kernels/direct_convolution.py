@@ -163,7 +163,12 @@ class _Sums:
         return emit_cast(a, self.x.dtype, self.summed_in, b)
 
     def _factor(self, e: Evaluator, index: Sequence[Int]) -> Expr:
-        """A weight as it is summed."""
+        """A weight as it is summed, at the index of each lane.
+
+        A row of weights alone would be shared out among the threads, each of which then waits for the others at every
+        tap to have its own.
+        """
+        index = _of_each_lane(e, index)
         view = operand_view(self.w)
         if view is None:
             factor = e.value(self.w, index)
@@ -173,7 +178,11 @@ class _Sums:
         return emit_cast(factor, self.w.dtype, self.summed_in, self.frame.b)
 
     def _write(self, e: Evaluator, total: Expr, index: Sequence[Int]) -> None:
-        write_result(self.frame, e, self.op, total, index)
+        write_result(self.frame, e, self.op, total, _of_each_lane(e, index))
+
+
+def _of_each_lane(e: Evaluator, index: Sequence[Int]) -> Sequence[Int]:
+    return [e.spread(position, frozenset(e.lanes)) if dims_of(position) else position for position in index]
 
 
 def _readers(axis: WindowAxis, count: int) -> Sequence[tuple[int, Sequence[tuple[int, int]]]]:

@@ -278,3 +278,23 @@ def test_compiled_kernels_load_16_bytes_at_a_time_and_spill_nothing(
         products = {name for name in instructions if name.startswith(("HMMA", "HGMMA"))}
         assert loads, instructions
         assert bool(products) == (groups == 1), instructions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [SM_80, SM_90], ids=str)
+@pytest.mark.parametrize(("size", "taps", "step"), [(28, 5, 1), (28, 3, 2)])
+def test_threads_of_a_depthwise_convolution_read_their_own_weights(
+    size: int, taps: int, step: int, target: Target, tmp_path: Path
+) -> None:
+    """No thread waits for another, and nothing is read 2 bytes at a time."""
+    w, steps, padding = _whole(BF16, 240, 1, taps, taps), (step, step), (taps // 2, taps // 2)
+
+    def build(ir: Builder, x: Value) -> Value:
+        y = ir.convolution(x, ir.constant(w), steps, padding, padding, ONES, 240, dimensions=INNERMOST, dtype=F32)
+        return ir.cast(ir.max(ir.add(y, ir.constant(_whole(F32, 240))), 0.0), BF16)
+
+    source = Device(make([f"bf16[N, {size}, {size}, 240]"], build), target).code(0).steps[0].source
+    (kernel,) = compile_kernels([source], target, tmp_path)
+    instructions = instruction_counts(kernel.cubin, DISASSEMBLER)
+    assert not {name for name in instructions if name.startswith(("BAR", "LDG.E.U16", "LDS", "STS"))}, instructions
+    assert (kernel.stack_bytes, kernel.shared_bytes) == (0, 0)
