@@ -79,7 +79,8 @@ def _fallback(fit: _Fit) -> Kernel:
     """The kernel with the next of its schedules, which says why."""
     schedule, *left = fit.left
     why = f"{fit.kernel.schedule.brief} has {fit.stack_bytes} bytes of stack"
-    return replace(fit.kernel, schedule=replace(schedule, fallbacks=tuple(left), why=f"{schedule.why}{why}"))
+    whys = "; ".join(each for each in (schedule.why, why) if each)
+    return replace(fit.kernel, schedule=replace(schedule, fallbacks=tuple(left), why=whys))
 
 
 def _better(fit: _Fit, other: _Fit) -> _Fit:

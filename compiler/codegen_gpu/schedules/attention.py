@@ -99,14 +99,25 @@ def attention_measures(problem: KernelProblem) -> Mapping[str, Measure]:
 def attention_candidates(
     problem: KernelProblem, case: Case, target: Target, f32_operands: str
 ) -> Sequence[AttentionSchedule]:
-    """Tiles of queries; where there are few of them and many keys, programs that share the keys."""
+    """Tiles of queries; where there are few of them and many keys, programs that share the keys.
+
+    These are alike in more warps, for which registers suffice where they do not in few.
+    """
     op = _attention(problem)
     if _may_share(op):
-        return [_schedule(op, split, case, target, f32_operands) for split in _splits(op, case)]
+        shared = [_schedule(op, split, case, target, f32_operands) for split in _splits(op, case)]
+        return [*shared, *(each for schedule in shared if (each := _in_more_warps(schedule)) is not None)]
     largest = _schedule(op, 1, case, target, f32_operands)
     tile = largest.tile
     heights = (tile.rows >> halves for halves in range(HALVES + 1))
     return [replace(largest, tile=replace(tile, rows=rows)) for rows in heights if rows >= LEAST_SIZE]
+
+
+def _in_more_warps(schedule: AttentionSchedule) -> AttentionSchedule | None:
+    warps = schedule.workers
+    if not isinstance(warps, Warps) or warps.count >= COMPUTING_WARPS:
+        return None
+    return replace(schedule, workers=Warps(COMPUTING_WARPS, warps.stages))
 
 
 def attention_cost(problem: KernelProblem, schedule: AttentionSchedule, case: Case, target: Target) -> float:

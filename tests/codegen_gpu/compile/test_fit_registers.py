@@ -7,10 +7,12 @@ from itertools import pairwise
 from onnxc.compiler.codegen_gpu.fit_registers import FittedPlan, fit_registers
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
-from onnxc.compiler.planning.schedules import ContractionSchedule, Tile
+from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, Tile, Warps
 from onnxc.runtime.device_code import DeviceKernel
 from tests.codegen_gpu.support import SM_90, make
 
@@ -82,3 +84,17 @@ def test_fallbacks_are_within_each_other_and_need_no_more_memory_than_is_reserve
         assert following.shared_bytes == schedule.shared_bytes
         assert at_least(schedule.scratch_bytes, replace(following, fallbacks=()).scratch_bytes)
     assert len(row) > 2
+
+
+def test_programs_that_share_keys_are_alike_in_more_warps_behind_what_has_stack() -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.attention(q, k, v, None, 0.125, False, 0.0)
+
+    types = ["f32[1, 8, 1, 64]", "f32[1, 2, T, 64]", "f32[1, 2, T, 64]"]
+    plan = plan_kernels(make(types, build), gpu_plan_target(SM_90))
+    schedules = [kernel.scheduled(AttentionSchedule) for kernel in plan.kernels]
+    (shared,) = (schedule for schedule in schedules if schedule.split > 1)
+    assert shared.workers == Warps(4, 2)
+    assert [(each.brief, each.workers) for each in shared.fallbacks] == [
+        ("16 x 32, 8 warps, 2 stages, 16 programs share each", Warps(8, 2))
+    ]
