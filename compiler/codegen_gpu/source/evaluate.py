@@ -176,20 +176,24 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
         return self.value(operand, positions)
 
     def concatenate(self, op: Op, index: tuple[Int, ...]) -> Expr:
-        """Each operand where it lies: loads inside of it only."""
+        """Each operand where it lies: loads inside of it only. Of a place that is known, the one that lies there."""
         b, axis = self.b, op.int("axis")
         position = index[axis]
         result: Expr | None = None
         start: Dim = 0
         for operand in op.operands:
             first, stop = self.size(start), self.size(start + operand.shape[axis])
+            start = start + operand.shape[axis]
+            if isinstance(position, int) and isinstance(stop, int):
+                if position < stop:
+                    return self.value(operand, (*index[:axis], b.sub(position, first), *index[axis + 1 :]))
+                continue
             inside = b.both(self.compare(position, ">=", first), self.compare(position, "<", stop))
             assert inside is not None, operand
             within = (*index[:axis], b.sub(position, first), *index[axis + 1 :])
             x = self.wanted(inside).value(operand, within)
             # The parts before are wanted only where they lie, so the last one to be chosen may be this one.
             result = x if result is None else b.let(f"tl.where({inside}, {x}, {result})", dims_of(x, result, inside))
-            start = start + operand.shape[axis]
         assert result is not None, op
         return result
 

@@ -107,6 +107,8 @@ def test_pairs_of_indices_are_made_where_they_are_looked_up() -> None:
 
     device = Device(make(["f32[S, 5]", "i64[3, 4]", "i64[3, 4]"], build))
     assert device.kernels() == ["pointwise"]
+    # Each index, and what lies there.
+    assert device.sources()[0].count("tl.load(") == 3
     places = np.arange(12).reshape(3, 4)
     device.check(sample(F32, 6, 5), places % 6, places % 5, bound=0)
 
