@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Dim, product, sum_of
-from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
 from onnxc.compiler.planning.bit_layouts import PackedCodes, PackedGroups, PackedRuns
@@ -42,7 +42,7 @@ class KernelWork:
 def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
     """The work of one launch of a kernel; one that writes into what it reads leaves alone what stays there."""
     block, schedule = kernel.block, kernel.schedule
-    staying = _staying(block.results[0].op) if in_place else {}
+    staying = _staying(block) if in_place else {}
     read = sum_of(_read_bytes(kernel, parameter) for parameter in block.parameters if parameter not in staying)
     return KernelWork(
         read_bytes=read + schedule.loop_bytes,
@@ -51,10 +51,12 @@ def work_of(kernel: Kernel, *, in_place: bool = False) -> KernelWork:
     )
 
 
-def _staying(op: Op | None) -> dict[Value, Dim]:
-    """The buffers of which parts stay where they are in a concatenation, with the bytes that do."""
+def _staying(block: Block) -> dict[Value, Dim]:
+    """The buffers of which parts stay where they are in concatenations, with the bytes that do."""
     staying: dict[Value, Dim] = {}
-    if op is not None and op.name == "concatenate":
+    for op in (result.op for result in block.results):
+        if op is None or op.name != "concatenate":
+            continue
         for ordinal, operand in enumerate(op.operands):
             view = operand_view(operand)
             if view is not None and stays(op, ordinal):

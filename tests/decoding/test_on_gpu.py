@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import onnxc
+from benchmarks.gpu.emitted import emitted_decoder
 from onnxc.compiler.codegen_gpu.schedules import attention
 from onnxc.compiler.codegen_host import segment_parts
 from onnxc.compiler.compile_decoder import plan_decoder
@@ -24,8 +25,10 @@ from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.load import read_artifact
 from tests.decoding.models import attending, positioned, summing
 from tests.models import builders
-from tests.support.fake_gpu import FakeDecoder, decoder_on_fake
+from tests.support.fake_gpu import FakeDecoder, decoder_on_fake, fake_kernels
 from tests.support.models import model_from_text
+
+_BF16 = make_options("cuda:sm_90", precision="bf16", cache=False)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +91,16 @@ def test_nothing_of_a_cache_is_copied_in_a_step(sums_there: FakeDecoder) -> None
     # One copy brings the tokens and the mask; two take back the logits, and whether the data was legal.
     copies = ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2"]
     assert calls == [*copies, "cuStreamSynchronize"]
+
+
+@pytest.mark.parametrize("build", [builders.decoder, builders.llama], ids=["gpt", "grouped_heads"])
+def test_the_report_says_that_a_step_reads_each_element_of_a_cache_once(build: object) -> None:
+    """By attention, in the type that is multiplied; keys and values of a layer are written by one launch."""
+    report = emitted_decoder(build("dynamo").model, _BF16, fake_kernels).report  # type: ignore[operator]
+    assert isinstance(report, dict)
+    writes = [each for each in report["launches"] if each["kind"] == "concatenate"]
+    assert writes
+    assert not [each for each in writes if "capacity" in each["read_bytes"]["size"] + each["written_bytes"]["size"]]
 
 
 def graph_counts(fake: FakeDecoder) -> tuple[int, int]:
