@@ -143,7 +143,8 @@ class _RowTiles:
         lanes = {ROWS: b.lanes(ROWS, self.tile_rows), COLUMNS: b.lanes(COLUMNS, self.tile_columns)}
         column = b.add(start, lanes[COLUMNS])
         masks = dict(self.row_masks)
-        if not (isinstance(self.column_count, int) and self.column_count % self.tile_columns == 0):
+        is_whole = isinstance(self.column_count, int) and self.column_count % self.tile_columns == 0
+        if not is_whole or self.column_count == 0:
             masks[COLUMNS] = b.compare(column, "<", frame.size(self.column_count))
         folded = unravel(b, column, [frame.size(self.rows.shape[axis]) for axis in self.rows.axes])
         e = frame.evaluator(lanes, masks)

@@ -50,6 +50,13 @@ def test_folds_at_the_ends_of_a_type(dtype: DType, sizes: str) -> None:
     Device(make([f"{dtype}[{sizes}]"], build)).check(np.resize(odd_values(dtype), (20, 21)))
 
 
+@pytest.mark.parametrize("kind", ["min", "max", "sum", "prod"])
+@pytest.mark.parametrize("sizes", ["N, 0", "3, 0", "3, M"])
+def test_a_fold_of_nothing_reads_nothing(kind: str, sizes: str) -> None:
+    device = Device(make([f"i64[{sizes}]"], lambda ir, x: [ir.reduce(x, kind, axes) for axes in ((1,), (0, 1))]))
+    device.check(np.empty((3, 0), np.int64))
+
+
 @pytest.mark.parametrize("sizes", ["N, M", "5, 40", "5, 9000"])
 @pytest.mark.parametrize("last", [False, True])
 def test_places_of_extrema(sizes: str, last: bool) -> None:
