@@ -180,7 +180,9 @@ class _Launches:
             case "status":
                 return frame.status
             case "scratch":
-                assert launch.scratch is not None, launch
+                if launch.scratch is None:
+                    # Of no bytes: what would share them is launched for no element.
+                    return _NULL
                 return self.f.gep(frame.address(launch.scratch), frame.size(substitute(argument.value, sizes)))
             case "location":
                 return self.locations[str(launch.location or "")]

@@ -119,6 +119,23 @@ def test_empty_grids_are_not_launched() -> None:
     assert run.calls == []
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda ir, x: ir.reduce(x, "sum", (0,)),
+        lambda ir, x: ir.arg_reduce(x, "max", 0, False),
+        lambda ir, x: ir.scan_axis(x, "sum", 0, False, False),
+        lambda ir, x: ir.sort(x, 0, False)[0],
+        lambda ir, x: ir.top_k(x, 1, 0, True)[0],
+    ],
+    ids=["reduce", "arg_reduce", "scan", "sort", "top_k"],
+)
+def test_long_lines_of_which_there_are_none_need_no_memory_to_share(build: Callable[..., Value]) -> None:
+    run = Run(["f32[N, 0]"], build)
+    assert run([9000], [np.empty((9000, 0), np.float32)], [np.empty((9000, 0), np.float32)]) == 0
+    assert run.calls == []
+
+
 def test_the_first_error_of_the_driver_ends_the_call() -> None:
     run = Run(["f32[N]"], lambda ir, x: [y := ir.exp(x), ir.log(y)])
     run.results = iter((0, 701))
