@@ -9,10 +9,11 @@ from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.makers import made_by
+from onnxc.compiler.ir.module import walk
 from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
 from tests.support.arrays import assert_same
-from tests.support.models import one_node_model
+from tests.support.models import model_from_text, one_node_model
 
 NAN, INF = np.nan, np.inf
 
@@ -102,6 +103,26 @@ def test_one_hot_of_a_scalar() -> None:
     inputs = {"indices": np.array(1), "depth": np.array(2), "values": np.array([False, True])}
     (got,) = run_operator("OneHot", inputs, opset=11, parameters=["depth"])
     assert_same(got, np.array([False, True]))
+
+
+def test_one_hot_of_a_size_at_a_known_index_is_repeats_of_known_rank_and_size() -> None:
+    """As exporters write what repeats rows in front."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    repeated (float[n, 2] x, float[m, 4] z) => (float[n, m, 4] y) {
+        shape = Shape <start = 0, end = 1> (x)
+        one = Constant <value_ints = [1]> ()
+        choices = Concat <axis = 0> (one, shape)
+        first = Constant <value_ints = [0]> ()
+        depth = Constant <value_ints = [3]> ()
+        hot = OneHot (first, depth, choices)
+        flat = Constant <value_ints = [-1]> ()
+        repeats = Reshape (hot, flat)
+        whole = Unsqueeze (z, first)
+        y = Tile (whole, repeats)
+    }"""
+    module = lower_model(check_model(read_model(model_from_text(text))))
+    assert not [op for op in walk(module.main.body) if op.name == "bind_sizes"]
+    assert str(module.main.body.results[0].type) == "f32[n, m, 4]"
 
 
 @pytest.mark.parametrize("way", ["static", "symbolic"])

@@ -1,11 +1,15 @@
 """OneHot: indices as vectors that are on at one index."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import as_scalar, element, of_shape, read_lengths
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.known_elements import LIMIT
 from onnxc.compiler.ir.module import Value
 
 NEGATIVE_SINCE = 11
@@ -29,9 +33,17 @@ def one_hot(node: Node, ir: Builder) -> Value:
         _warn_of_negative(node, ir.known_array(indices))
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
     axes = [other for other in range(len(shape)) if other != axis]
-    hot = ir.equal(ir.broadcast(wide, axes, shape), ir.iota(shape, axis, I64))
+    hot = ir.equal(ir.broadcast(wide, axes, shape), _positions(indices, shape, axis, ir))
     off, on = (ir.broadcast(element(values, ordinal, ir), (), shape) for ordinal in (0, 1))
     return ir.select(hot, on, off)
+
+
+def _positions(indices: Value, shape: Sequence[Dim], axis: int, ir: Builder) -> Value:
+    """The place along the new axis, known where the indices are: then what is a size where it is on stays one."""
+    size = shape[axis]
+    if ir.known_array(indices) is None or not isinstance(size, int) or size > LIMIT:
+        return ir.iota(shape, axis, I64)
+    return ir.broadcast(ir.constant(np.arange(size, dtype=np.int64)), (axis,), shape)
 
 
 def _warn_of_negative(node: Node, indices: np.ndarray | None) -> None:
