@@ -120,10 +120,11 @@ class BlockEvaluator(ABC, Generic[Position, SizeValue, Element]):
     # Movements, gathers and constants, each the method of an op of its name
 
     def constant(self, op: Op, index: tuple[Position, ...]) -> Element:
-        """The one element of a constant."""
+        """The one element of a constant; 0 of one that has none, as nothing reads it."""
         array, dtype = op.array(), op.results[0].dtype
-        assert array.size == 1, f"a constant of {array.size} elements is not in the weights"
-        return self.literal(float(array.reshape(())) if dtype.is_float else array.reshape(()).item(), dtype)
+        assert array.size <= 1, f"a constant of {array.size} elements is not in the weights"
+        element = array.reshape(()) if array.size else dtype.numpy.type(0)
+        return self.literal(float(element) if dtype.is_float else element.item(), dtype)
 
     def transpose(self, op: Op, index: tuple[Position, ...]) -> Element:
         """An element of the operand, its axes in their own order."""

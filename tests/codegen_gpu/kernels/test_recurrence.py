@@ -94,6 +94,15 @@ def test_all_rounds_of_a_layer_are_one_launch(name: str) -> None:
             np.testing.assert_allclose(actual[key], value, rtol=0, atol=2e-6, err_msg=f"{key}, {steps} x {batch}")
 
 
+def test_a_batch_that_is_known_to_be_empty_has_states_without_elements() -> None:
+    model = layer("LSTM", 8, "forward", (), {})
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 0
+    run = compile_for_fake(model)
+    actual = run.executable.run({"x": np.zeros((3, 0, 5), np.float32)})
+    run.driver.check()
+    assert {key: value.shape for key, value in actual.items()} == {"y": (3, 1, 0, 8), "h": (1, 0, 8), "c": (1, 0, 8)}
+
+
 def test_a_model_of_two_layers_both_ways_takes_at_most_12_launches_in_a_call() -> None:
     merged = two_layers()
     run = compile_for_fake(merged)
