@@ -15,7 +15,8 @@ from onnxc.compiler.codegen_cpu.inner_loops.packing import read_strided, steps_o
 from onnxc.compiler.codegen_cpu.inner_loops.plane_kernels import PlaneKernel
 from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.planes import PlaneWindow, is_flat, plane_window
+from onnxc.compiler.codegen_cpu.schedules.open_planes import channel_room, window_at_call
+from onnxc.compiler.codegen_cpu.schedules.planes import MOST_SUMS, PlaneWindow, is_flat, plane_window
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -33,8 +34,8 @@ def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution whose result has its channels before its pixels."""
     x, w = operand_views(op)
     tile = frame.kernel.scheduled(ConvolutionSchedule).tile
-    window = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.depth, tile.rows, tile.columns))
-    return _Planes(frame, op, x, w, window).emit(name)
+    most = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.depth, tile.rows, tile.columns))
+    return _Planes(frame, op, x, w, window_at_call(most), channel_room(most)).emit(name)
 
 
 @record
@@ -56,6 +57,7 @@ class _Planes:
     x: View
     w: View
     window: PlaneWindow
+    channel_room: int
 
     @cached_property
     def element(self) -> str:
@@ -97,17 +99,28 @@ class _Planes:
     @cached_property
     def room(self) -> Reg:
         """What of the image a unit reads, with as much behind it as is read at once."""
-        return self.frame.f.alloca(self.element, self.channels * self.window.channel_step + self.registers[1])
+        return self.frame.f.alloca(self.element, self.channels * self.channel_room + self.registers[1])
 
-    @cached_property
-    def tile_step(self) -> int:
+    @property
+    def pitch(self) -> Int:
+        """How far apart lines are in what was copied."""
+        return self.frame.size(self.window.pitch)
+
+    @property
+    def channel_step(self) -> Int:
+        """How far apart channels are in it."""
+        return self.frame.size(self.window.channel_step)
+
+    @property
+    def tile_step(self) -> Int:
         """How far the sums of a filter are from those of the next."""
-        return self.window.sums(self.registers[1])
+        return self.frame.size(self.window.sums(self.registers[1]))
 
     @cached_property
     def tile(self) -> Reg:
         """[filter][plane][line][column]."""
-        return self.frame.f.alloca(self.element, self.registers[0] * self.tile_step)
+        sums = self.window.sums(self.registers[1])
+        return self.frame.f.alloca(self.element, self.registers[0] * (sums if isinstance(sums, int) else MOST_SUMS))
 
     @cached_property
     def offsets(self) -> Reg:
@@ -126,14 +139,14 @@ class _Planes:
 
         def unit(ordinal: Reg) -> None:
             image, group, *blocks = frame.split(ordinal, shape)
-            first = tuple(f.mul(block, axis.count) for block, axis in zip(blocks, axes, strict=True))
+            first = tuple(f.mul(block, frame.size(axis.count)) for block, axis in zip(blocks, axes, strict=True))
             left = [f.sub(frame.size(axis.size), start) for axis, start in zip(axes, first, strict=True)]
-            counts = (f.smin(*pair) for pair in zip([1, 1, *left][-3:], self.window.counts, strict=True))
+            counts = map(f.smin, [1, 1, *left][-3:], map(frame.size, self.window.counts))
             self._unit(_Unit(image, group, first, *counts))
 
         f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
         f.ret()
-        grain = frame.grain(self.tile_step * self.filters * self.depth)
+        grain = frame.grain(self.window.sums(self.registers[1]) * self.filters * self.depth)
         library = PlaneKernel(self.element, self.registers[0], self.registers[1] // frame.lanes)
         return KernelCode(name, (f,), product(shape), grain, (library,))
 
@@ -143,9 +156,9 @@ class _Planes:
         panels = -(-self.filters // filters)
         base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
         # Lines one by one, or all as one.
-        pitch, lines, columns = window.sums_pitch(pixels), unit.lines, unit.columns
-        if pitch == window.pitch:
-            lines, columns = 1, f.add(f.mul(f.sub(lines, 1), pitch), columns)
+        lines, columns = unit.lines, unit.columns
+        if window.sums_pitch(pixels) == window.pitch:
+            lines, columns = 1, f.add(f.mul(f.sub(lines, 1), self.pitch), columns)
         kernel = PlaneKernel(self.element, filters, pixels // self.frame.lanes).name
 
         def panel(ordinal: Int) -> None:
@@ -153,7 +166,8 @@ class _Planes:
             panel_filters = f.gep(base, offset, self.element)
 
             def block(plane: Int, line: Int, column: Int) -> None:
-                read = f.add(f.mul(plane, window.plane_step), f.add(f.mul(line, window.pitch), column))
+                plane_step = self.frame.size(window.plane_step)
+                read = f.add(f.mul(plane, plane_step), f.add(f.mul(line, self.pitch), column))
                 image = f.gep(self.room, read, self.element)
                 tile = f.gep(self.tile, f.add(self._sums_of(plane, line), column), self.element)
                 f.call(kernel, "void", image, self.offsets, self.depth, panel_filters, tile, self.tile_step)
@@ -184,12 +198,12 @@ class _Planes:
                 phase = f.sub(element_offset, f.mul(shift, axis.step)) if axis.phases > 1 else 0
                 rows = [phase, *rows] if axis is window.axes[-1] else [*rows, phase, shift]
                 behind = shift
-            offset = f.add(f.mul(self._row(rows), window.pitch), behind)
+            offset = f.add(f.mul(self._row(rows), self.pitch), behind)
             f.store(offset, f.gep(self.offsets, ordinal, "i64"), align=8)
 
         def next_channel(k: Int) -> None:
             before = f.load("i64", f.gep(self.offsets, f.sub(k, taps), "i64"), align=8)
-            f.store(f.add(before, window.channel_step), f.gep(self.offsets, k, "i64"), align=8)
+            f.store(f.add(before, self.channel_step), f.gep(self.offsets, k, "i64"), align=8)
 
         f.loop(0, taps, 1, tap)
         f.loop(taps, self.depth, 1, next_channel)
@@ -197,26 +211,26 @@ class _Planes:
     def _row(self, coordinates: Sequence[Int]) -> Int:
         f, ordinal = self.frame.f, as_reg(0)
         for coordinate, size in zip(coordinates, self.window.rows, strict=True):
-            ordinal = as_reg(f.add(f.mul(ordinal, size), coordinate))
+            ordinal = as_reg(f.add(f.mul(ordinal, self.frame.size(size)), coordinate))
         return ordinal
 
     # Copies
 
     def _clear_ends(self) -> None:
         """Zeros behind each channel, and behind the last: what only sums that nobody wants read may take long."""
-        f, lanes, step = self.frame.f, self.frame.lanes, self.window.channel_step
-        stop, zero = self.channels * step, self.frame.f.constant(self.vector, 0.0)
+        f, lanes, step = self.frame.f, self.frame.lanes, self.channel_step
+        stop, zero = f.mul(self.channels, step), self.frame.f.constant(self.vector, 0.0)
 
         def clear(offset: Int) -> None:
             f.store(zero, f.gep(self.room, offset, self.element))
 
-        f.loop(step - lanes, stop, step, clear)
-        f.loop(stop, stop + self.registers[1], lanes, clear)
+        f.loop(f.sub(step, lanes), stop, step, clear)
+        f.loop(stop, f.add(stop, self.registers[1]), lanes, clear)
 
     def _copy(self, unit: _Unit) -> None:
         """room[channel][row][column] = what the windows of a unit read, zeros outside of the image."""
         frame, f, window = self.frame, self.frame.f, self.window
-        axes, reach = parse_dimensions(self.op.text("dimensions")).x, self._reach(unit)
+        axes = parse_dimensions(self.op.text("dimensions")).x
         step = frame.size(self.x.strides[axes.channel])
         start = f.add(frame.size(self.x.offset), f.mul(unit.image, frame.size(self.x.strides[axes.batch])))
         start = f.add(start, f.mul(f.mul(unit.group, window.channels), step))
@@ -234,44 +248,33 @@ class _Planes:
                 position = f.add(begin, f.add(f.mul(index, axis.step), phase))
                 inside.append(f.icmp("ult", position, frame.size(axis.image)))
                 offset = f.add(offset, f.mul(position, frame.size(axis.stride)))
-            line, target = f.gep(base, offset, self.element), f.mul(ordinal, window.pitch)
+            line, target = f.gep(base, offset, self.element), f.mul(ordinal, self.pitch)
             column = f.add(begins[-1], last)
             copy = self._turn_line if self.channels_lie_last else self._copy_line
             is_inside = reduce(f.and_, inside, f.constant("i1", 1))
-            f.if_(is_inside, partial(copy, line, column, step, target, reach), partial(self._clear_line, target, reach))
+            f.if_(is_inside, partial(copy, line, column, step, target), partial(self._clear_line, target))
 
-        f.loop(0, prod(window.rows), 1, row, at_least_once=True)
+        f.loop(0, frame.size(product(window.rows)), 1, row, at_least_once=True)
 
-    def _reach(self, unit: _Unit) -> Int:
-        """How much of a line products of a unit read: less than there is room for where its lines are shorter.
-
-        What they read behind the last pixel is written too: as it lies on the stack it might take long to multiply.
-        """
-        f, last, pixels = self.frame.f, self.window.axes[-1], self.registers[1]
-        if isinstance(last.size, int):
-            return self.window.pitch
-        blocks = f.udiv(f.add(unit.columns, pixels - 1), pixels)
-        return f.smin(f.add(f.mul(blocks, pixels), last.extent - last.count), self.window.pitch)
-
-    def _fill_line(self, target: Int, reach: Int, read: Callable[[Int, Int], Reg]) -> None:
+    def _fill_line(self, target: Int, read: Callable[[Int, Int], Reg]) -> None:
         """A row of each channel, in whole vectors: read(channel, column). What is behind its end is written later."""
         f, window = self.frame.f, self.window
 
         def channel(ordinal: Int) -> None:
-            row = f.gep(self.room, f.add(f.mul(ordinal, window.channel_step), target), self.element)
+            row = f.gep(self.room, f.add(f.mul(ordinal, self.channel_step), target), self.element)
 
             def vector(column: Int) -> None:
                 f.store(read(ordinal, column), f.gep(row, column, self.element))
 
-            f.loop(0, reach, self.frame.lanes, vector, at_least_once=True)
+            f.loop(0, self.pitch, self.frame.lanes, vector, at_least_once=True)
 
         f.loop(0, window.channels, 1, channel, at_least_once=True)
 
-    def _clear_line(self, target: Int, reach: Int) -> None:
+    def _clear_line(self, target: Int) -> None:
         zero = self.frame.f.constant(self.vector, 0.0)
-        self._fill_line(target, reach, lambda channel, column: zero)
+        self._fill_line(target, lambda channel, column: zero)
 
-    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int, reach: Int) -> None:
+    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
         """Channels `step` apart, from a position on."""
         f, axis = self.frame.f, self.window.axes[-1]
 
@@ -279,7 +282,7 @@ class _Planes:
             source = f.gep(line, f.mul(channel, step), self.element)
             return self._read(source, f.add(first, f.mul(column, axis.step)))
 
-        self._fill_line(target, reach, read)
+        self._fill_line(target, read)
 
     def _read(self, line: Reg, position: Int) -> Reg:
         """Elements of a line from a position on, a step of windows apart; zeros outside of it."""
@@ -313,7 +316,7 @@ class _Planes:
         axis = self.window.axes[-1]
         return (axis.stride, axis.step) == (1, 2)
 
-    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int, reach: Int) -> None:
+    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
         """Channels side by side, from a position on: squares of them and of pixels."""
         f, lanes, window = self.frame.f, self.frame.lanes, self.window
         axis = window.axes[-1]
@@ -328,11 +331,11 @@ class _Planes:
                 zeros = f.constant(self.vector, 0.0)
                 rows.append(masked_load(f, self.vector, address, f.and_(mask, exists), passthru=zeros))
             for lane, row in enumerate(turn_square(f, rows)):
-                offset = f.add(f.mul(f.add(channel, lane), window.channel_step), f.add(target, column))
+                offset = f.add(f.mul(f.add(channel, lane), self.channel_step), f.add(target, column))
                 f.store(row, f.gep(self.room, offset, self.element))
 
         def squares(channel: Int) -> None:
-            f.loop(0, reach, lanes, partial(square, channel), at_least_once=True)
+            f.loop(0, self.pitch, lanes, partial(square, channel), at_least_once=True)
 
         f.loop(0, window.channels, lanes, squares, at_least_once=True)
 
@@ -366,8 +369,9 @@ class _Planes:
 
     def _sums_of(self, plane: Int, line: Int) -> Int:
         """Where the sums of a line begin, of a filter."""
-        f, window, pixels = self.frame.f, self.window, self.registers[1]
-        return f.add(f.mul(plane, window.sums_step(pixels)), f.mul(line, window.sums_pitch(pixels)))
+        f, pixels = self.frame.f, self.registers[1]
+        step, pitch = (self.frame.size(each(pixels)) for each in (self.window.sums_step, self.window.sums_pitch))
+        return f.add(f.mul(plane, step), f.mul(line, pitch))
 
     def _pixel(self, unit: _Unit, within: tuple[Int, Int, Int]) -> tuple[Index, ...]:
         """Where a result is, which is so many planes, lines and columns behind the first of a unit."""

@@ -12,7 +12,7 @@ from itertools import product as pairs
 from math import prod
 
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
@@ -26,8 +26,11 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
 
 __all__ = [
+    "MOST_SUMS",
+    "WINDOW_ELEMENTS",
     "PlaneAxis",
     "PlaneWindow",
+    "copied_elements",
     "is_flat",
     "is_planar",
     "plane_window",
@@ -62,8 +65,8 @@ copied, that they took with 4 and 4. 20 filters of 100x100 took 1.05 of it with 
 SUMS_IN_FLIGHT = 8
 """Fewer sums than that wait for each other: a processor begins two in a cycle and takes four for each."""
 
-UNKNOWN_COLUMNS = 256
-"""Columns of a unit where only the call knows a line: several blocks of registers."""
+UNKNOWN_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""The most results that a unit may have along an axis whose size only the call knows."""
 
 
 @record
@@ -77,7 +80,7 @@ class PlaneAxis:
     step: int
     dilation: int
     taps: int
-    count: int = 1
+    count: Dim = 1
 
     @property
     def phases(self) -> int:
@@ -85,15 +88,20 @@ class PlaneAxis:
         return 1 if self.taps == 1 or self.dilation % self.step == 0 else self.step
 
     @property
-    def extent(self) -> int:
+    def reach(self) -> int:
+        """How many elements of a phase a unit reads beside one for each result."""
+        return (self.taps - 1) * self.dilation // self.step
+
+    @property
+    def extent(self) -> Dim:
         """How many elements of a phase a unit reads."""
-        return self.count + (self.taps - 1) * self.dilation // self.step
+        return self.count + self.reach
 
     @property
     def counts(self) -> Sequence[int]:
         """How many results a unit may have: those of the whole axis in a few equal parts."""
         if not isinstance(self.size, int):
-            return (1, UNKNOWN_COLUMNS)
+            return UNKNOWN_COUNTS
         size = max(self.size, 1)
         parts = {-(-size // count) for count in range(1, min(size, MOST_SUMS) + 1)}
         return sorted({-(-size // count) for count in parts})
@@ -107,50 +115,57 @@ class PlaneWindow:
     channels: int
     lanes: int
 
+    @property
+    def is_open(self) -> bool:
+        """Whether only the call knows how long lines are, so that it decides how many a unit has."""
+        return not isinstance(self.axes[-1].size, int)
+
     @cached_property
-    def rows(self) -> tuple[int, ...]:
+    def rows(self) -> tuple[Dim, ...]:
         """The axes of rows: the phases of the last axis, then phases and extent of each before it."""
         return (self.axes[-1].phases, *(size for axis in self.axes[:-1] for size in (axis.phases, axis.extent)))
 
     @property
-    def pitch(self) -> int:
+    def pitch(self) -> Dim:
         """How far apart lines are."""
         return self.axes[-1].extent
 
     @property
-    def channel_step(self) -> int:
+    def channel_step(self) -> Dim:
         """How far apart channels are: whole vectors are written of the last row, too."""
-        return prod(self.rows) * self.pitch + self.lanes
+        return product(self.rows) * self.pitch + self.lanes
 
     @property
-    def plane_step(self) -> int:
+    def plane_step(self) -> Dim:
         """How far apart the planes of a volume are."""
         return self.pitch * (self.axes[-2].phases * self.axes[-2].extent if len(self.axes) > 1 else 1)
 
     @property
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[Dim, Dim, Dim]:
         """The planes, lines and columns of a unit."""
         planes, lines, columns = (1, 1, *(axis.count for axis in self.axes))[-3:]
         return planes, lines, columns
 
     @property
-    def results(self) -> int:
+    def results(self) -> Dim:
         """Those of a unit, of a filter."""
-        return prod(self.counts)
+        return product(self.counts)
 
-    def sums_pitch(self, pixels: int) -> int:
+    def sums_pitch(self, pixels: int) -> Dim:
         """How far apart the sums of lines are, `pixels` of which are computed at once: each line is by itself, or all
-        lines of a plane are one with what lies between them, whichever computes less."""
+        lines of a plane are one with what lies between them, whichever computes less; the latter where the call decides
+        how many there are."""
         _, lines, columns = self.counts
         apart, together = _whole(columns, pixels), _whole((lines - 1) * self.pitch + columns, pixels)
-        return apart if lines * apart < together else self.pitch
+        is_known = all(isinstance(axis.size, int) for axis in self.axes[-2:])
+        return apart if is_known and at_least(together, lines * apart + 1) else self.pitch
 
-    def sums_step(self, pixels: int) -> int:
+    def sums_step(self, pixels: int) -> Dim:
         """How far apart those of planes are: all that are computed of one."""
         _, lines, columns = self.counts
         return _whole((lines - 1) * self.sums_pitch(pixels) + columns, pixels)
 
-    def sums(self, pixels: int) -> int:
+    def sums(self, pixels: int) -> Dim:
         """Those of a unit, of a filter."""
         return self.counts[0] * self.sums_step(pixels)
 
@@ -185,7 +200,7 @@ def why_no_planes(op: Op, problem: KernelProblem) -> str:
     if not problem.is_constant(problem.block.parameters.index(w.base)) or not is_dense(w):
         return "the filters are no constant"
     smallest = plane_window(op, problem.block, x, MOST_LANES, (1, 1, SMALLEST_COLUMNS))
-    return "" if _elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
+    return "" if copied_elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
 
 
 def reads_plane(op: Op, x: View) -> bool:
@@ -204,9 +219,10 @@ def planes_schedule(op: Op, problem: KernelProblem, target: Target) -> Convoluti
     ]
     filters, pixels, window = _best_window(op, problem.block, x, shapes, lanes)
     layout = PackedFilters(filters, groups, sizes, tuple(range(len(sizes) - 1)))
+    planes, lines, columns = known_sizes(window.counts)
     return ConvolutionSchedule(
         algorithm="planes",
-        tile=Tile(*window.counts[1:], window.counts[0]),
+        tile=Tile(lines, columns, planes),
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         registers=Tile(filters, pixels),
         workers=Threads(lanes, GRAIN_PRODUCTS),
@@ -246,36 +262,37 @@ def _best_window(
 
     def cost(choice: tuple[_Registers, PlaneWindow]) -> float:
         registers, window = choice
-        computed = window.sums(registers.pixels) * prod(window.taps) * registers.time
-        return (computed + COPYING * window.channel_step) / window.results
+        sums, copied, results = known_sizes((window.sums(registers.pixels), window.channel_step, window.results))
+        return (sums * prod(window.taps) * registers.time + COPYING * copied) / results
 
     columns = [count for count in last.counts if count >= SMALLEST_COLUMNS] or last.counts[-1:]
-    planes, lines = [(1,), (1,), *(axis.counts for axis in outer)][-2:]
+    planes, lines = [(1,), (1,), *((1,) if whole.is_open else axis.counts for axis in outer)][-2:]
     counts = pairs(planes, lines, columns)
     windows = (_with_counts(whole, *count) for count in counts if prod(count) <= MOST_SUMS)
     small = [
         (registers, window)
         for registers, window in pairs(shapes, windows)
-        if window.sums(registers.pixels) <= MOST_SUMS and _elements(window) <= WINDOW_ELEMENTS
+        if at_least(MOST_SUMS, window.sums(registers.pixels)) and copied_elements(window) <= WINDOW_ELEMENTS
     ]
     few = _with_counts(whole, 1, 1, min(SMALLEST_COLUMNS, last.counts[-1]))
     registers, window = min(small or pairs(shapes, [few]), key=cost)
     return registers.filters, registers.pixels, window
 
 
-def _whole(count: int, step: int) -> int:
+def _whole(count: Dim, step: int) -> Dim:
     """The least number of whole steps from `count` on."""
-    return -(-count // step) * step
+    return floordiv(count + step - 1, step) * step
 
 
-def _elements(window: PlaneWindow) -> int:
+def copied_elements(window: PlaneWindow) -> int:
     """What a unit copies, of whole vectors of channels."""
     channels = -(-window.channels // window.lanes) * window.lanes
-    return channels * window.channel_step
+    return channels * known_sizes((window.channel_step,))[0]
 
 
 def plane_window(op: Op, block: Block, x: View, lanes: int, counts: tuple[int, int, int]) -> PlaneWindow:
-    """The window of a unit with so many planes, lines and columns; spatial axes that nothing tells apart are one."""
+    """The window of a unit with so many planes, lines and columns, which are the most where only a call knows how many
+    there are; spatial axes that nothing tells apart are one."""
     axes = _axes(op, x)
     if is_flat(op, block, x):
         last = axes[-1]

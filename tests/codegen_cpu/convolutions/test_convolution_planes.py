@@ -1,12 +1,16 @@
 """Convolutions that write planes: images in either order, odd sizes, sizes known at the call, what is not finite."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
+from onnxc.compiler.codegen_cpu.schedules.open_planes import channel_room, window_at_call
+from onnxc.compiler.codegen_cpu.schedules.planes import MOST_SUMS, PlaneAxis, PlaneWindow
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dim_symbols import symbols_of
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, channels_innermost
@@ -38,9 +42,21 @@ FORMS = [
     Convolution("planes", (N, 4, H, W), (6, 4, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 4, H, W), (2, 4, 3, 3), TWOS, (0, 1), ONES, ONES),
     Convolution("planes", (N, 4, H, W), (5, 4, 1, 1), ONES, NONE, NONE, ONES),
+    Convolution("planes", (N, 4, H, 20), (6, 4, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 4, 20, W), (6, 4, 3, 3), TWOS, ONES, ONES, ONES),
+    Convolution("planes", (N, 3, H, W), (5, 3, 2, 7), (2, 1), (1, 9), (0, 9), (1, 3)),
+    Convolution("planes", (N, 3, H, 5, W), (4, 3, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    Convolution("planes", (N, 3, 5, H, W), (4, 3, 2, 3, 2), (1, 2, 2), (1, 1, 1), (1, 1, 0), (1, 2, 1)),
+    Convolution("planes", (N, 3, W), (2, 3, 9), (2,), (4,), (4,), (1,)),
     Convolution("planes", (N, 3, 5, 0), (8, 3, 3, 3), ONES, ONES, ONES, ONES),
 ]
-SIZES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 2, "H": 7, "W": 301}]
+SIZES = [
+    {"N": 0, "H": 5, "W": 6},
+    {"N": 1, "H": 15, "W": 16},
+    {"N": 2, "H": 1, "W": 1},
+    {"N": 2, "H": 7, "W": 301},
+    {"N": 1, "H": 70, "W": 3},
+]
 
 
 def _whole(dtype: DType, *shape: int, seed: int = 0) -> np.ndarray:
@@ -105,6 +121,36 @@ def test_what_is_summed_at_once(x: tuple[Dim, ...], filters: int, tile: Tile, re
     (kernel,) = plan_kernels(built, cpu_plan_target(parse_target("cpu:x86-64-v4"))).kernels
     schedule = kernel.scheduled(ConvolutionSchedule)
     assert (schedule.tile, schedule.registers) == (tile, registers)
+
+
+LINES = PlaneAxis(Size.symbol("H"), Size.symbol("H"), Size.symbol("W"), 1, 1, 1, 3)
+COLUMNS = PlaneAxis(Size.symbol("W"), Size.symbol("W"), 1, 1, 1, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "counts"),
+    [(28, 14, (28, 14)), (100, 28, (25, 28)), (100, 200, (4, 200)), (9, 300, (5, 150)), (1, 1, (1, 1)), (0, 5, (1, 5))],
+)
+def test_a_unit_has_as_many_short_lines_as_there_is_room_for(height: int, width: int, counts: tuple[int, int]) -> None:
+    most = PlaneWindow((LINES, replace(COLUMNS, count=256)), 16, 16)
+    axes = window_at_call(most).axes
+    assert tuple(evaluate(axis.count, {"H": height, "W": width}) for axis in axes) == counts
+
+
+def test_what_a_unit_has_at_a_call_fits_its_memory() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        taps, dilations, steps = (random.integers(1, most + 1, 3).tolist() for most in (5, 3, 3))
+        axes = [
+            PlaneAxis(Size.symbol(name), 0, 0, 0, step, dilation, count)
+            for name, step, dilation, count in zip("DHW", steps, dilations, taps, strict=True)
+        ]
+        last = replace(axes[2], count=int(random.choice([64, 128, 256])))
+        most = PlaneWindow((*axes[:2], last), int(random.integers(1, 200)), 16)
+        window = window_at_call(most)
+        for sizes in ({"D": 3, "H": 5, "W": 4}, {"D": 1, "H": 90, "W": 2}, {"D": 2, "H": 60, "W": 257}):
+            assert evaluate(window.channel_step, sizes) <= channel_room(most), (most, sizes)
+            assert evaluate(window.sums(128), sizes) <= MOST_SUMS, (most, sizes)
 
 
 @pytest.mark.parametrize("case", [FORMS[0], FORMS[4], FORMS[9]], ids=str)
