@@ -32,6 +32,7 @@ CODE = "recurrent-shape"
 class Direction:
     """The parameters of one direction: W[G*H, I], R[G*H, H], Wb[G*H], Rb[G*H], and what the operator has besides."""
 
+    ordinal: int
     input_weights: Value
     weights: Value
     input_bias: Value | None
@@ -64,15 +65,29 @@ OuterBias = Callable[[Direction, Builder], Value | None]
 """What is added to X W' for all steps together."""
 
 
+ByWeights = Callable[[str, Direction, Value, Builder], Value]
+"""T[..., K] -> T[..., G*H]: rows by the weights of a direction, W or R."""
+
+
+def of_floats(name: str, direction: Direction, rows: Value, ir: Builder) -> Value:
+    """Rows [L, B, I] by W, or [B, H] by R, as they are."""
+    weights = direction.input_weights if name == "W" else direction.weights
+    return ir.dot(rows, weights, "tbk,gk->tbg" if rows.rank == 3 else "bk,gk->bg")
+
+
 @record
 class Kind:
-    """A recurrent operator: its gates, the inputs that are initial states, the default activations, and one step."""
+    """A recurrent operator: its gates, the inputs that are initial states, the default activations, and one step.
+
+    by_weights: how inputs are multiplied by W.
+    """
 
     gates: int
     states: tuple[str, ...]
     activations: tuple[str, ...]
     cell: Cell
     outer_bias: OuterBias
+    by_weights: ByWeights = of_floats
 
 
 def both_biases(direction: Direction, ir: Builder) -> Value | None:
@@ -144,6 +159,7 @@ def _directions(kind: Kind, x: Value, node: Node, ir: Builder) -> list[Direction
         bias = None if biases is None else _at(biases, ordinal, ir)
         directions.append(
             Direction(
+                ordinal,
                 _at(weights, ordinal, ir),
                 _at(recurrent_weights, ordinal, ir),
                 None if bias is None else ir.slice(bias, (0,), (packed,)),
@@ -216,7 +232,7 @@ def _run(
     length = x.shape[0]
     rounds = _rounds(length, lengths, ir)
     seen = ir.slice(x, (0, 0, 0), (rounds, *x.shape[1:]))
-    projected = ir.dot(seen, direction.input_weights, "tbi,gi->tbg")
+    projected = kind.by_weights("W", direction, seen, ir)
     bias = kind.outer_bias(direction, ir)
     if bias is not None:
         projected = ir.add(projected, bias)

@@ -176,15 +176,17 @@ def _product_of_codes(a: Value, blocks: _Blocks, weights: _Weights, ir: Builder)
         held = ir.constant(np.ascontiguousarray(codes))
         return ir.block_product(a, held, scales, zeros, blocks.bits, blocks.size)
     held = ir.constant(np.pad(codes, ((0, 0), (0, blocks.count * blocks.size - blocks.k))))
-    return ir.byte_block_product(*_rounded(a, blocks, ir), held, scales, zeros, blocks.bits, blocks.size)
-
-
-def _rounded(a: Value, blocks: _Blocks, ir: Builder) -> tuple[Value, Value]:
-    """f32[..., K] -> i8[..., count * size], f32[..., count]: the steps of a block are 127 to its largest element"""
     depth = ir.require_equal(a.shape[-1], blocks.k, "contracted or shared sizes differ", "inner-dimensions")
-    outer, missing = a.shape[:-1], blocks.count * blocks.size - blocks.k
-    padded = ir.pad(ir.with_shape(a, (*outer, depth)), (0,) * a.rank, (*(0,) * len(outer), missing))
-    apart = ir.reshape(padded, (*outer, blocks.count, blocks.size))
+    rows = rounded_to_bytes(ir.with_shape(a, (*a.shape[:-1], depth)), blocks.k, blocks.size, ir)
+    return ir.byte_block_product(*rows, held, scales, zeros, blocks.bits, blocks.size)
+
+
+def rounded_to_bytes(a: Value, depth: int, size: int, ir: Builder) -> tuple[Value, Value]:
+    """f32[..., depth] -> i8[..., count * size], f32[..., count]: the steps of a block are 127 to its largest element"""
+    count = -(-depth // size)
+    outer, missing = a.shape[:-1], count * size - depth
+    padded = ir.pad(a, (0,) * a.rank, (*(0,) * len(outer), missing))
+    apart = ir.reshape(padded, (*outer, count, size))
     steps = ir.div(ir.reduce(ir.abs(apart), "max", (a.rank,), keepdims=True), 127.0)
     # Elements that small are 0, as their inverse would be infinite.
     is_tiny = ir.less(steps, float(np.finfo(np.float32).tiny))
