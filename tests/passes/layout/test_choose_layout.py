@@ -257,7 +257,7 @@ BETWEEN: dict[str, tuple[Make, int]] = {
     "repeat": (repeated, 0),
     "repeat one axis at a time": (repeated_in_two_steps, 0),
     "softmax over channels": (lambda b, x: b.softmax(x, 1), 0),
-    "log_softmax over rows": (lambda b, x: b.log_softmax(x, 3), 0),
+    "log_softmax over rows of few channels": (lambda b, x: b.log_softmax(x, 3), 2),
     "running sum": (lambda b, x: b.scan_axis(x, "sum", 1), 0),
     "sort": (sorted_channels, 0),
     "mean over space": (lambda b, x: b.sub(x, b.broadcast_to(b.mean(x, (2, 3), keepdims=True), x.shape)), 0),
@@ -289,6 +289,27 @@ def test_what_lies_between_convolutions_is_computed_as_it_lies(name: str) -> Non
     # One for the input of the graph, and one for its result.
     assert transposes(after) == left + 2
     assert_same_meaning(before, after, (3, 1, 4), rounds=True, odd=False)
+
+
+@pytest.mark.parametrize(("channels", "left"), [(1, 2), (63, 4), (64, 2)])
+@pytest.mark.parametrize("axis", [2, 3])
+@pytest.mark.parametrize("kind", ["softmax", "running sum", "sort"])
+def test_lines_of_pixels_lie_beside_each_other_by_many_channels(kind: str, axis: int, channels: int, left: int) -> None:
+    """Of one channel the two orders are one; of few, lines are as the program has them."""
+    along = {
+        "softmax": Builder.softmax,
+        "running sum": lambda b, x, at: b.scan_axis(x, "sum", at),
+        "sort": Builder.sort,
+    }
+
+    def make(b: Builder, x: Value) -> Value:
+        y = along[kind](b, convolve(b, x, channels), axis)
+        return convolve(b, y[0] if isinstance(y, tuple) else y, 2)
+
+    before = built((f32(N, 4, 5, 6),), make)
+    after = tidied(before)
+    assert transposes(after) == left
+    assert_same_meaning(before, after, (1, 2), rounds=True, odd=False)
 
 
 def test_layer_norm_over_all_but_the_batch_takes_its_factors_as_they_lie() -> None:
