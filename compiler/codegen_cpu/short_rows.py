@@ -13,6 +13,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import PART_BITS, ele
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -55,9 +56,19 @@ class ShortRows:
     def write(self, outer: Sequence[Int], start: Int, stop: Int) -> None:
         """The rows from `start` to `stop` at the coordinates of the axes before."""
         f, lanes = self.frame.f, self.frame.lanes
-        whole = f.add(start, f.mul(f.sdiv(f.sub(stop, start), lanes), lanes))
+        count = f.sub(stop, start)
+        whole = f.add(start, f.mul(f.sdiv(count, lanes), lanes))
         f.loop(start, whole, lanes, lambda row: self._write_whole((*outer, row)))
-        f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row)))
+
+        def left() -> None:
+            f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row)))
+
+        if self.frame.root not in self.domain.leaves:
+            left()
+            return
+        # What is only moved may be written again, for no operand can be where it lies.
+        again = f.and_(f.icmp("sgt", stop, whole), f.icmp("sge", count, lanes))
+        f.if_(again, lambda: self._write_whole((*outer, f.sub(stop, lanes))), left)
 
     def _write_whole(self, index: Sequence[Int]) -> None:
         """The vectors of as many rows as there are lanes."""
@@ -73,14 +84,17 @@ class ShortRows:
                     e.bound[value] = self._part(e, value, view, index, loaded[value], first)
             self._store(e, index, first)
 
-    def _dense_rows(self, e: Evaluator, view: View, index: Sequence[Int]) -> tuple[Reg, ...]:
+    def _dense_rows(self, e: Evaluator, view: View, index: Sequence[Int], mask: Reg | None = None) -> tuple[Reg, ...]:
         """For each column, or once for all, a vector of the rows where they lie side by side; nothing elsewhere."""
         f, memory, (*_, row, column) = e.f, memory_type(view.base.dtype), view.strides
         if row != 1:
             return ()
         vector, start = vector_type(memory, self.frame.lanes), self._start(e, view.strides, index, view.offset)
         ahead = [f.mul(e.size(column), ordinal) for ordinal in range(1 if column == 0 else self.columns)]
-        return tuple(f.load(vector, f.gep(e.pointers[view.base], f.add(start, part), memory)) for part in ahead)
+        rows = [f.gep(e.pointers[view.base], f.add(start, part), memory) for part in ahead]
+        if mask is None:
+            return tuple(f.load(vector, row) for row in rows)
+        return tuple(masked_load(f, vector, row, mask) for row in rows)
 
     def _turned(self, loaded: Sequence[Reg]) -> Sequence[Reg]:
         """The vectors of the rows whose columns are loaded, where a row is what instructions interleave by itself."""
@@ -111,10 +125,11 @@ class ShortRows:
     def _write_left(self, index: Sequence[Int], left: Int) -> None:
         """The elements of a vector of whole rows, or of the `left` ones."""
         frame, f = self.frame, self.frame.f
-        used = f.mul(f.smin(left, self.together), self.columns)
-        e = frame.evaluator(mask=f.tail_mask(frame.lanes, used))
+        rows = f.smin(left, self.together)
+        e = frame.evaluator(mask=f.tail_mask(frame.lanes, f.mul(rows, self.columns)))
         for value, view in self.domain.leaves.items():
-            e.bound[value] = self._load(e, view, index, 0)
+            loaded = self._dense_rows(e, view, index, f.tail_mask(frame.lanes, rows))
+            e.bound[value] = self._part(e, value, view, index, loaded, 0)
         self._store(e, index, 0)
 
     def _store(self, e: Evaluator, index: Sequence[Int], first: int) -> None:

@@ -6,10 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.emit import kernel_pieces
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, assert_near, make, sample
@@ -473,10 +476,27 @@ def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target
 
     native = Native(make([f"{dtype}[N, {columns}, M]", f"{dtype}[N, M]"], build), target)
     assert set(schedules(native)) == {"short" if 64 * columns <= target.vector_bits else "rows"}
-    for batch, pixels in [(2, 3), (1, 40), (3, 5001), (0, 4), (2, 0), (1, 1)]:
+    for batch, pixels in [(2, 3), (1, 40), (3, 5001), (2, 17), (1, 31), (2, 14), (0, 4), (2, 0), (1, 1)]:
         x, y = signed_sample(dtype, batch, columns, pixels), signed_sample(dtype, batch, pixels)
         for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
             assert found.tobytes() == wanted.tobytes(), (batch, pixels)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("pixels", ["28", "14", "M"])
+def test_repeated_elements_are_loaded_side_by_side(pixels: str, target: Target) -> None:
+    """The rows that fill no vector too: one that ends with the last of them, or a masked one."""
+
+    def build(ir: Builder, x: Value) -> Value:
+        shape = (*x.shape, 2)
+        return ir.reshape(ir.broadcast(x, (0, 1), shape), (shape[0], shape[1] * 2))
+
+    module = make([f"f32[N, {pixels}]"], build)
+    functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
+    assert not any("gather" in function.text() for together in functions for function in together)
+    native = Native(module, target)
+    for size in [1, 8, 15, 16, 17, 100] if pixels == "M" else [int(pixels)]:
+        native.check(sample(F32, 3, size))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
