@@ -351,3 +351,16 @@ def test_exponentials_behind_a_costly_operand_are_computed_once() -> None:
     (kernel,) = Native(module).plan.kernels
     staged = Rows(decompose_kernel(kernel).block).staged(STAGED_COST)
     assert [None if value is None or value.op is None else value.op.name for value in staged] == [None, "tanh", "exp"]
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 1, 3, 2), (1, 2, 3, 0), (0, 2, 3, 1)], ids=str)
+@pytest.mark.parametrize("new", [0, 1, 3])
+def test_rows_behind_an_axis_of_one_that_is_turned(new: int, order: tuple[int, ...], target: Target) -> None:
+    """What is computed before it is turned: lines of the fold lie apart in memory, or across it."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        turned = ir.transpose(ir.unsqueeze(ir.abs(x), (new,)), order)
+        return [ir.reduce(turned, "sum", axes) for axes in ((2, 3), (1, 2, 3), (3,))]
+
+    Native(make(["f32[3, 4, 35]"], build), target).check(sample(F32, 3, 4, 35), bound=1e-5)

@@ -49,6 +49,13 @@ CASES: dict[str, tuple[Callable[[Builder, Value], Value], int]] = {
     "of what had an axis of one between": (
         lambda ir, x: ir.reshape(ir.reshape(x, (N, M, 1, 6)), (N, M, 6)), 3
     ),
+    "turned behind a new axis of one": (
+        lambda ir, x: ir.transpose(ir.reshape(x, (1, N, M, 6)), (0, 2, 1, 3)), 1
+    ),
+    "turned at the end behind a new axis of one": (
+        lambda ir, x: ir.transpose(ir.reshape(x, (N, 1, M, 6)), (0, 1, 3, 2)), 1
+    ),
+    "turned around an axis of one": (lambda ir, x: ir.transpose(ir.reshape(x, (N, 1, M, 6)), (1, 0, 2, 3)), 4),
     "with an axis of one behind": (lambda ir, x: ir.reshape(x, (N, M, 6, 1)), 1),
     "joined and split again": (lambda ir, x: ir.reshape(x, (N, M, 2, 3)), 1),
     "padded": (lambda ir, x: ir.pad(x, (0, 1, 0), (0, 0, 0), 0.0), 1),

@@ -80,7 +80,9 @@ def _of_reshape(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
     kept = (axis for axis, size in enumerate(operand.shape) if size != 1)
     before = {axis: next(kept) for axis, size in enumerate(shape) if size != 1}
     longer = [before[axis] for axis in run if axis in before]
-    return [(operand, tuple(range(longer[0], longer[-1] + 1)))]
+    between = range(longer[0], longer[-1] + 1)
+    # A transpose behind the reshape may have left an axis out of the run, or have turned it.
+    return [(operand, tuple(between))] if [axis for axis in between if operand.shape[axis] != 1] == longer else None
 
 
 def _of_slice(op: Op, run: Run) -> Sequence[tuple[Value, Run]] | None:
