@@ -51,6 +51,9 @@ PAIRS = {
     "filters that fill a register": Pair(
         (f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(16, 5, 2), [2], [1], [1])
     ),
+    "as many filters as fill most of a register": Pair(
+        (f32(N, 2, 7),), lambda b, x: transposed(b, x, filters_of(14, 2, 4), [4], [3], [3])
+    ),
     "no zeros between": Pair((f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(1, 5, 2), [1], [1], [1])),
     "groups": Pair((f32(N, 4, 7),), lambda b, x: transposed(b, x, filters_of(2, 2, 2), [2], [1], [1], groups=2)),
     "no filters": Pair((f32(N, 5, 7),), lambda b, x: transposed(b, x, filters_of(0, 5, 2), [2], [1], [1])),
@@ -80,6 +83,9 @@ def test_phases_become_filters_where_lanes_are_empty(pair: str) -> None:
         ((2, 3, 5, 4), (3, 3, 3, 4), [1, 4], [1, 3], [1, 5], None),
         ((2, 4, 5, 3), (4, 3, 2, 1), [2, 2], [1, 2], [1, 1], "n01c,0i1o->cn10"),
         ((1, 2, 3, 2, 3), (1, 2, 2, 2, 2), [2, 2, 2], [1, 0, 1], [1, 2, 0], None),
+        # Three quarters of the lanes, and 80 in place of 144.
+        ((1, 2, 4), (12, 2, 8), [4], [5], [5], None),
+        ((1, 2, 3, 4), (8, 2, 3, 3), [3, 3], [2, 2], [2, 2], None),
         ((0, 3, 4), (1, 3, 2), [2], [1], [1], None),
         ((2, 3, 1), (1, 3, 2), [2], [0], [1], None),
     ],
