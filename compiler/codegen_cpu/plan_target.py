@@ -88,8 +88,8 @@ _MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]]
 def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
     """Whether kernels read an operand as a view: images of convolutions in some, and all else in any.
 
-    Rows that cross memory are turned first, by a kernel for that, before they are picked or padded; so are rows that
-    are picked or made, and then turned.
+    Rows that cross memory are turned first, by a kernel for that, before they are picked or padded, or computed with
+    what a product has summed; so are rows that are picked or made, and then turned.
     """
     if picks_rows(anchor) or anchor.name in ("transpose", "pad"):
         return not crosses(view, SMALLEST_CROSSED)

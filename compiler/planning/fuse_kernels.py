@@ -31,6 +31,9 @@ from onnxc.compiler.planning.loops.views import View, keeps_axes, move, split_ax
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
 TAKES_EPILOGUE = ("contraction", "block_product", "convolution", "reduction", "window")
 
+# Of these, the anchors whose epilogues go along rows alone: what lies across rows is turned before it is read there.
+FINISHES_ROWS = ("contraction", "block_product", "convolution")
+
 # Anchors whose rows may be split into axes before the result is turned.
 SPLITS_ROWS = ("contraction", "convolution")
 
@@ -405,9 +408,12 @@ class _Fusion:
         takes_rows = op is group.anchor or ((picks_rows(op) or op.name == "pad") and operand == op.operands[0])
         if takes_rows and not self._steps_through(op, operand):
             return True
-        if op.name == "broadcast" and made_by(operand, "transpose") is not None:
+        turn = made_by(operand, "transpose")
+        if op.name == "broadcast" and turn is not None:
             # A turn that is not the broadcast's own is to be done once.
             return True
+        if turn is not None and group.kind in FINISHES_ROWS and PRIMITIVES[op.name].elementwise:
+            return not self._is_read(turn, turn.operands[0], turned(turn))
         return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, operand, turned(op))
 
     def _has_picked_rows(self, value: Value) -> bool:

@@ -684,6 +684,19 @@ def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
         assert [group.anchor.name for group in groups] == anchors
 
 
+def test_what_is_added_to_a_product_across_its_rows_is_turned_first() -> None:
+    """Where the target says so; of what follows a product, too, and with what is computed before the turn."""
+
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        total = ir.add(ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn"), 1.0)
+        return ir.mul(total, ir.exp(ir.transpose(ir.abs(y), (1, 0))))
+
+    main = make(["f32[N, 4]", "f32[4, N]"], build).main.body
+    for answer, lasts in ((reads_any_view, ["mul"]), (_reads_dense, ["transpose", "mul"])):
+        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        assert [group.last.name for group in groups] == lasts
+
+
 def test_what_a_broadcast_is_given_turned_is_written() -> None:
     def build(ir: Builder, x: Value) -> Value:
         return ir.add(ir.broadcast(ir.transpose(x, (1, 0)), (1, 2), (4, 3, 5)), 1.0)

@@ -200,3 +200,19 @@ def test_of_a_constant_that_only_a_call_cuts_nothing_is_packed_ahead(dtype: DTyp
     native = Native(make([f"{dtype}[M, N]"], build))
     for rows, depth in [(0, 3), (1, 8), (20, 5), (3, 0)]:
         native.check(np.random.default_rng(1).integers(-3, 4, (rows, depth)).astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("rows", ["M", "40"])
+def test_what_is_added_across_the_rows_of_a_product_is_turned_by_a_kernel_for_that(rows: str, target: Target) -> None:
+    b = np.random.default_rng(0).integers(-3, 4, (8, 70)).astype(np.float32)
+
+    def build(ir: Builder, x: Value, across: Value, along: Value) -> list[Value]:
+        y = ir.dot(x, ir.constant(b), "mk,kn->mn")
+        return [ir.add(ir.mul(y, ir.abs(ir.transpose(across, (1, 0)))), along)]
+
+    native = Native(make([f"f32[{rows}, 8]", f"f32[70, {rows}]", f"f32[{rows}, 70]"], build), target)
+    assert native.kernels() == ["pointwise", "contraction"]
+    for count in (0, 1, 3, 40) if rows == "M" else (40,):
+        shapes = ((count, 8), (70, count), (count, 70))
+        native.check(*(np.random.default_rng(1).integers(-3, 4, shape).astype(np.float32) for shape in shapes))
