@@ -36,6 +36,10 @@ ROW_PREFETCHED_BYTES = {128: 2048, 256: 0, 512: 2048}
 Zen 3 was measured, which fetches better by itself: a step of gpt2 took 29 to 32 ms with 2048, and takes 24 to 27 ms.
 More rows take 1.06 of their time there without, and a row of bytes, whose groups are multiplied at once, 1.1 to 1.5."""
 
+WIDE_ROWS, FINE_ROWS = 8, 5
+"""The most rows that registers hold beside a wide panel, of two vectors of 16 registers or three of 32; and the most
+that are left of which every number is a step."""
+
 LEAST_FETCHES = 8
 """How many times as many steps there are along k of rows that are read where they lie, for some to be fetched."""
 
@@ -89,9 +93,10 @@ def product_steps(full: int) -> tuple[int, ...]:
     """The same of products by panels, where nearly every number of rows that is left is one step.
 
     Each step reads the panel, for which few rows have no time: weights of 17 MB times 5, 11 and 23 rows took 0.29, 0.47
-    and 0.93 ms in steps of 6, 4, 2 and 1, and take 0.20, 0.40 and 0.78.
+    and 0.93 ms in steps of 6, 4, 2 and 1, and take 0.20, 0.40 and 0.78. Panels that leave registers for many rows are
+    narrow, and read in little time.
     """
-    return (full, *(rows for rows in (8, 5, 4, 3, 2, 1) if rows < full))
+    return row_steps(full) if full > WIDE_ROWS else (full, *range(min(full - 1, FINE_ROWS), 0, -1))
 
 
 def by_steps(f: FunctionBuilder, rows: Int, steps: Sequence[int], call: Callable[[Int, int], None]) -> None:
