@@ -89,7 +89,8 @@ def test_what_is_imported_for_compiling_is_not_searched_either(
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a module that is not imported yet, with a list of its own."""
+    """The name of a module that is not imported yet, with a list of its own; what a server has frozen is so no more."""
+    gc.unfreeze()
     (tmp_path / "for_good.py").write_text("held = [[]]")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "for_good"
