@@ -37,8 +37,8 @@ Zen 3 was measured, which fetches better by itself: a step of gpt2 took 29 to 32
 More rows take 1.06 of their time there without, and a row of bytes, whose groups are multiplied at once, 1.1 to 1.5."""
 
 WIDE_ROWS, FINE_ROWS = 8, 5
-"""The most rows that registers hold beside a wide panel, of two vectors of 16 registers or three of 32; and the most
-that are left of which every number is a step."""
+"""The most rows that fit 32 registers beside a panel of three vectors, or 16 beside any; and the most that are left of
+which every number is a step."""
 
 LEAST_FETCHES = 8
 """How many times as many steps there are along k of rows that are read where they lie, for some to be fetched."""

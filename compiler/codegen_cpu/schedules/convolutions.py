@@ -32,6 +32,13 @@ __all__ = ["convolution_candidates", "convolution_measures", "convolves_as_float
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
 
+MOST_PIXELS = 768
+"""The same where the panel is packed for them: 3 x 3 taps of 3 channels, 32 filters and 55 x 55 pixels took 360 us with
+96 of them, 289 with 192, 260 with 384 and 249 with 768."""
+
+LEAST_UNITS = 8
+"""How many units threads have to share then."""
+
 GROUP_RESULTS = 1024
 """Results that are finished together, in 4 KB of the first-level cache, where a panel and what it is multiplied by push
 those of a chunk out of it: 1024 pixels of 128 channels by 1024 filters take 1.02 ms so, 1.15 ms by the chunk."""
@@ -39,13 +46,6 @@ those of a chunk out of it: 1024 pixels of 128 channels by 1024 filters take 1.0
 SHALLOW_DEPTH = 32
 """Up to so many products of a sum all results of a chunk stay there: 8 images of 112x112 pixels of 16 channels by 96
 filters take 1.93 ms by the chunk, and 2.16 by the group, for which the memory of results is asked for too late."""
-
-MOST_PIXELS = 768
-"""The same where the panel is packed for them: 3 x 3 taps of 3 channels, 32 filters and 55 x 55 pixels took 360 us with
-96 of them, 289 with 192, 260 with 384 and 249 with 768."""
-
-LEAST_UNITS = 8
-"""How many units threads have to share then."""
 
 FEW_PANELS = 6
 """So few units are uneven work for two threads: the layers of 7 x 7 pixels of mnasnet_100 that have 3 and 5 panels."""
