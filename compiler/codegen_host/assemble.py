@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxc.compiler.codegen_host.compile_objects import object_stream
-from onnxc.compiler.codegen_host.image import build_image, support_object
+from onnxc.compiler.codegen_host.image import build_image, support_objects
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleStream
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
@@ -97,7 +97,7 @@ def assemble(
     """
     with ThreadPoolExecutor(1) as ahead:
         # LLVM has nothing to do before the first kernels are written. What is wrong with it is raised below.
-        ahead.submit(support_object, host, cache)
+        ahead.submit(support_objects, host, cache)
         code = native_code(plan, pieces, host, cache, progress)
     images = {str(target): build_image(code.objects, code.entries, host, cache)} if code.entries else {}
     provenance = {"locations": list(code.locations)}

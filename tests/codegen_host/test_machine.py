@@ -7,7 +7,7 @@ from functools import reduce
 import pytest
 
 from onnxc.compiler.codegen_host.effort import EFFORTS, Effort, effort_of, marked
-from onnxc.compiler.codegen_host.image import support_object
+from onnxc.compiler.codegen_host.image import support_objects
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
 from onnxc.compiler.codegen_host.llvm_module import ModuleStream
 from onnxc.compiler.codegen_host.machine import assembly, compile_object
@@ -57,11 +57,11 @@ def test_objects_are_for_the_target(target: str, machine: int) -> None:
 def test_same_text_same_bytes(target: str) -> None:
     parsed = parse_target(f"cpu:{target}")
     first = compile_object(WIDE, parsed)
-    support_object.cache_clear()
-    pool = support_object(parsed)
+    support_objects.cache_clear()
+    pool = support_objects(parsed)
     assert compile_object(WIDE, parsed) == first
-    support_object.cache_clear()
-    assert support_object(parsed) == pool
+    support_objects.cache_clear()
+    assert support_objects(parsed) == pool
 
 
 def sums_of_rows(f: FunctionBuilder, x: Reg, n: Reg, stride: Reg) -> None:

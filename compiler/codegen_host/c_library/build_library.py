@@ -18,7 +18,7 @@ from onnxc.compiler.codegen_host.c_library.weights_file import (
     WEIGHTS_IMPORTS,
     weights_header,
 )
-from onnxc.compiler.codegen_host.image import support_object
+from onnxc.compiler.codegen_host.image import support_objects
 from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.machine import compile_object
@@ -43,7 +43,7 @@ def build_library(
     call = library_call(plan, code, name)
     file_bytes = HEADER_BYTES + code.weights.nbytes if weights_file else None
     glue = compile_object(_glue(call, code, target, file_bytes).text(), target)
-    objects = (*code.objects, glue, support_object(target))
+    objects = (*code.objects, glue, *support_objects(target))
     exports = [f"{name}_{entry}" for entry in ENTRY_POINTS]
     library = link_image(objects, exports, (*POOL_IMPORTS, *WEIGHTS_IMPORTS), _constants(code, file_bytes))
     files = {
