@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
+from onnxc.compiler.codegen_host.effort import stepping_effort
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import emit_size
@@ -196,7 +197,7 @@ def open_kernel(kernel: Kernel, name: str, target: Target) -> KernelFrame:
         features=target.features,
         vector_bytes=target.vector_bits // 8,
         vector_registers=target.vector_registers,
-        effort="plain" if kernel.kind in STEPPING_KINDS and target.arch == "x86_64" else "most",
+        effort=stepping_effort(target.arch) if kernel.kind in STEPPING_KINDS else "most",
     )
     arguments = f.parameters[0]
 

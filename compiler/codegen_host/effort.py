@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-__all__ = ["EFFORTS", "Effort", "effort_of", "marked"]
+__all__ = ["EFFORTS", "Effort", "effort_of", "marked", "stepping_effort"]
 
 Effort = Literal["most", "plain", "least"]
 """`most`: all that it can. `plain`: the same, but addresses in loops are computed as they are written. `least`: one
@@ -13,6 +13,11 @@ memory already, and 1.3 of 1.4 s for boxes that suppress others. `least` takes i
 """
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+
+def stepping_effort(arch: str) -> Effort:
+    """For loops that step through memory as they are written; addresses of other processors have fewer forms."""
+    return "plain" if arch == "x86_64" else "most"
 
 
 def marked(ir_text: str, effort: Effort) -> str:

@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS, LibraryFunction, by_steps, row_steps
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import (
+    WRITTEN_STEPS,
+    LibraryFunction,
+    by_steps,
+    library_function,
+    row_steps,
+)
+from onnxc.compiler.codegen_host.effort import stepping_effort
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.target import Target
@@ -89,17 +96,8 @@ def pointer_library(element: str, shape: tuple[int, int, int]) -> tuple[LibraryF
 
 
 _PARAMETERS = (
-    ("ptr", "pointers"),
-    ("i64", "pointer_step"),
-    ("i64", "taps"),
-    ("i64", "run"),
-    ("ptr", "panel"),
-    ("i64", "panel_step"),
-    ("i64", "width"),
-    ("ptr", "zeros"),
-    ("ptr", "tile"),
-    ("i64", "accumulate"),
-    ("ptr", "ahead"),
+    "ptr pointers, i64 pointer_step, i64 taps, i64 run, ptr panel, i64 panel_step, i64 width, ptr zeros, ptr tile, "
+    "i64 accumulate, ptr ahead"
 )
 
 
@@ -117,8 +115,7 @@ class PointerRest:
 
     def write(self, target: Target) -> FunctionBuilder:
         """void (those of PointerKernel, i64 rows)"""
-        parameters = [*_PARAMETERS, ("i64", "rows")]
-        f = FunctionBuilder(self.name, parameters, hidden=True, attributes="noinline nounwind")
+        f = library_function(self.name, f"{_PARAMETERS}, i64 rows", stepping_effort(target.arch))
         pointers, *fixed, tile, accumulate, ahead, rows = f.parameters
 
         def call(row: Int, step: int) -> None:
@@ -168,9 +165,7 @@ class _Writer:
         self.lanes = kernel.lanes(target)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
         self.vector = vector_type(kernel.element, self.lanes)
-        self.f = FunctionBuilder(kernel.name, _PARAMETERS, hidden=True, attributes="noinline nounwind")
-        # The loops step through memory as they are written; addresses of other processors have fewer forms.
-        self.f.effort = "plain" if target.arch == "x86_64" else "most"
+        self.f = library_function(kernel.name, _PARAMETERS, stepping_effort(target.arch))
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:
