@@ -7,7 +7,6 @@ A call that anything but an error of ours ends, such as KeyboardInterrupt betwee
 back: its workspace may be half set. It is freed with the frames of the call, for the pool holds it weakly.
 """
 
-import errno
 import weakref
 from array import array
 from collections.abc import Callable
@@ -141,14 +140,6 @@ class WorkspacePool(Generic[W]):
 def _allocate(nbytes: int) -> np.ndarray:
     try:
         return allocate_aligned(nbytes, huge_pages=nbytes >= HUGE_PAGE_BYTES)
-    except OSError as problem:
-        # The handler of a signal may raise another one, such as TimeoutError.
-        if problem.errno != errno.ENOMEM:
-            raise
-        raise _no_room(nbytes) from problem
     except (MemoryError, OverflowError) as problem:
-        raise _no_room(nbytes) from problem
-
-
-def _no_room(nbytes: int) -> DeviceError:
-    return DeviceError(f"an arena of {nbytes} bytes does not fit into memory", code="out-of-memory")
+        message = f"an arena of {nbytes} bytes does not fit into memory"
+        raise DeviceError(message, code="out-of-memory") from problem

@@ -131,6 +131,15 @@ FOUND = {
             y = Gather(m, one)
         }""",
     ),
+    "a line longer than anybody looks at": (
+        21,
+        "g (float[1, 4, 8, 1099511627776] x, float[4, 1, 3, 3] w) => (y) { y = Conv<group = 4>(x, w) }",
+    ),
+    "a transform whose chirp no memory holds": (20, "g (float[1, 2147483647, 1] x) => (y) { y = DFT(x) }"),
+    "more parts than memory has room for": (
+        24,
+        "g (float[8589934592, 2] x) => (y) { y = SplitToSequence<keepdims = 0>(x) }",
+    ),
     "a text that is no number": (
         21,
         'g (float x) => (y) { s = Constant<value_strings = ["one"]>() y = Cast<to = 1>(s) }',

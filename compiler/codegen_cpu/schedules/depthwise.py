@@ -1,5 +1,6 @@
 """Depthwise convolutions on a CPU: which these are, what is summed at once, and what a unit of work is."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from math import gcd, prod
 
@@ -126,13 +127,17 @@ def edge_tiles(op: Op, columns: int) -> tuple[range, range] | None:
     taps = known_sizes(op.operands[1].shape[-1:])[0]
     tiles = range(0, length, columns)
 
-    def is_within(column: int) -> bool:
-        first, behind = column * step - low, (column + columns - 1) * step - low + (taps - 1) * dilation
-        return -spread < first and behind < width * spread and column + columns <= length
+    def begins_within(column: int) -> bool:
+        return column * step - low > -spread
 
-    within = [is_within(column) for column in tiles]
-    left = within.index(True) if True in within else len(tiles)
-    right = within.index(False, left) if False in within[left:] else len(tiles)
+    def ends_outside(column: int) -> bool:
+        last = (column + columns - 1) * step - low + (taps - 1) * dilation
+        return last >= width * spread or column + columns > length
+
+    # Lines may be longer than anybody could look at tile by tile.
+    left, right = bisect_left(tiles, True, key=begins_within), bisect_left(tiles, True, key=ends_outside)
+    if left >= right:
+        left = right = len(tiles)
     return (tiles[:left], tiles[right:]) if left + len(tiles) - right <= MOST_EDGE_TILES else None
 
 

@@ -59,7 +59,7 @@ def _size_of_each(lengths: Value | None, ir: Builder) -> Dim:
 
 
 def _known_parts(total: Dim, lengths: Value | None, node: Node, ir: Builder) -> Sequence[int] | None:
-    """The size of each part, where all are known."""
+    """The size of each part, where all are known and not too many to be listed."""
     if not isinstance(total, int):
         return None
     given = (1,) if lengths is None else known_integers(lengths, ir)
@@ -77,6 +77,8 @@ def _known_parts(total: Dim, lengths: Value | None, node: Node, ir: Builder) -> 
     if size <= 0:
         node.fail("split-length", f"split is {size}, not positive", rule="ONNX SplitToSequence, split")
     whole, rest = divmod(total, size)
+    if whole > LONGEST_KNOWN:
+        return None
     return [size] * whole + [rest] * (rest > 0)
 
 
