@@ -205,10 +205,17 @@ class FunctionBuilder:
         return self.computed(f"{flagged('fneg', flags)} {a.type} {a.text}", a.type)
 
     def fma(self, a: Float, b: Float, c: Float, flags: str = "") -> Reg:
-        """a * b + c rounded once; a library call on targets without the instruction."""
-        type = common_type(a, b, c)
-        operands = [value if isinstance(value, Reg) else constant(type, value) for value in (a, b, c)]
-        return self.intrinsic("llvm.fma.*", type, *operands, flags=flags)
+        """a * b + c rounded once; a library call for each lane on targets without the instruction."""
+        return self._of_three("llvm.fma.*", (a, b, c), flags)
+
+    def multiply_add(self, a: Float, b: Float, c: Float) -> Reg:
+        """a * b + c, rounded once where the target has the instruction and twice where it has not."""
+        return self._of_three("llvm.fmuladd.*", (a, b, c))
+
+    def _of_three(self, name: str, values: tuple[Float, Float, Float], flags: str = "") -> Reg:
+        type = common_type(*values)
+        operands = [value if isinstance(value, Reg) else constant(type, value) for value in values]
+        return self.intrinsic(name, type, *operands, flags=flags)
 
     def icmp(self, predicate: str, a: Int, b: Int) -> Reg:
         """i1 per lane; predicates are LLVM's: eq ne slt sle sgt sge ult ule ugt uge."""

@@ -416,7 +416,7 @@ class _Depthwise:
             read = self._widened(reader.load(x, line, self._channels(reader, column, channel)), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
             for result, tap in meeting:
-                sums[result] = f.fma(read, factors[tap], sums[result])
+                sums[result] = f.multiply_add(read, factors[tap], sums[result])
         return sums
 
     def _widened(self, x: Reg, operand: Value) -> Reg:

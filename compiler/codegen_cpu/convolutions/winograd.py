@@ -280,7 +280,7 @@ class _Winograd:
 
             def channel(k: Int, inner: Reg) -> Sequence[Reg]:
                 x = f.splat(f.load(self.element, f.gep(read, k, self.element)), self.frame.lanes)
-                return (f.fma(x, self._filters(line, column, k, panel, start), inner),)
+                return (f.multiply_add(x, self._filters(line, column, k, panel, start), inner),)
 
             return f.loop(0, self.sizes[1], 1, channel, (total,))
 
@@ -304,7 +304,7 @@ class _Winograd:
                 position = f.add(f.mul(above, READ), beside)
                 row = f.add(f.mul(f.add(f.mul(panel, POSITIONS), position), self.sizes[1]), channel)
                 address = f.gep(base, f.add(f.mul(row, tile.columns), start), self.element)
-                total = f.fma(f.splat(f.fmul(factor, other), lanes), f.load(self.vector, address), total)
+                total = f.multiply_add(f.splat(f.fmul(factor, other), lanes), f.load(self.vector, address), total)
         return total
 
     def _write(self, x: Reg, pixel: tuple[Int, Int, Int], channel: Index, mask: Reg | None) -> None:

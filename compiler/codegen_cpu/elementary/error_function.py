@@ -10,7 +10,6 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     as_exponent,
     at_most,
     format_of,
-    multiply_add,
     polynomial,
     to_bits,
     with_sign,
@@ -56,7 +55,7 @@ _FAR = {
 def erf(f: FunctionBuilder, x: Reg) -> Reg:
     """erf of each lane within 2 units in the last place; |erf| <= 1, erf(±inf) = ±1, -0.0 and NaN stay."""
     a = absolute(f, x)
-    near = multiply_add(f, a, polynomial(f, f.fmul(a, a), _NEAR[x.element]), a)
+    near = f.multiply_add(a, polynomial(f, f.fmul(a, a), _NEAR[x.element]), a)
     return with_sign(f, f.select(f.fcmp("ogt", a, _SPLIT), _far(f, a), near), x)
 
 
@@ -68,4 +67,4 @@ def _far(f: FunctionBuilder, a: Reg) -> Reg:
     shifted = f.fadd(q, rounding)
     u = f.fsub(q, f.fsub(shifted, rounding))
     complement = polynomial(f, u, EXP2[a.element])
-    return multiply_add(f, f.fneg(complement), as_exponent(f, to_bits(f, shifted)), 1.0)
+    return f.multiply_add(f.fneg(complement), as_exponent(f, to_bits(f, shifted)), 1.0)

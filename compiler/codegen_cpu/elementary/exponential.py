@@ -18,7 +18,6 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     at_most,
     format_of,
     from_bits,
-    multiply_add,
     polynomial,
     to_bits,
     with_sign,
@@ -102,7 +101,7 @@ def exp(f: FunctionBuilder, x: Reg) -> Reg:
     format, table = format_of(x), _EXP[x.element]
     x = at_least(f, at_most(f, x, table.high), table.low)
     rounding = format.rounding + table.offset
-    shifted = multiply_add(f, x, LOG2_E, rounding)
+    shifted = f.multiply_add(x, LOG2_E, rounding)
     n = f.fsub(shifted, rounding)
     if x.type == _SCALED_TYPE and _SCALED_FEATURE in f.features:
         return _scaled(f, _exp_of_reduced(f, x, n, 1.0), n)
@@ -139,13 +138,13 @@ def normal_exp(f: FunctionBuilder, x: Reg) -> Reg:
     format, table = format_of(x), _EXP[x.element]
     if has_roots(f, x):
         rounding = format.rounding / 2**ROOT_BITS
-        shifted = multiply_add(f, x, LOG2_E, rounding)
+        shifted = f.multiply_add(x, LOG2_E, rounding)
         r = _nearly_reduced(f, x, f.fsub(shifted, rounding), 1)
         power = _times_root(f, r, _NEAR_ONE, shifted)
         return f.select(f.fcmp("olt", x, _LEAST_NORMAL_POWER), 0.0, power)
     x = at_least(f, x, _NO_POWER[x.element])
     rounding = format.rounding + format.bias
-    shifted = multiply_add(f, x, LOG2_E, rounding)
+    shifted = f.multiply_add(x, LOG2_E, rounding)
     r = _nearly_reduced(f, x, f.fsub(shifted, rounding), 1)
     return f.fmul(polynomial(f, r, (1.0, 1.0, *table.coefficients)), as_exponent(f, to_bits(f, shifted)))
 
@@ -172,7 +171,7 @@ def normal_exp2(f: FunctionBuilder, x: Reg) -> Reg:
 def _times_root(f: FunctionBuilder, r: Reg, slope: Sequence[float], shifted: Reg) -> Reg:
     """(1 + r slope(r)) 2^(n / 16) for the n in the low bits of `shifted`."""
     root = root_of_two(f, to_bits(f, shifted))
-    return multiply_add(f, f.fmul(root, r), polynomial(f, r, slope), root)
+    return f.multiply_add(f.fmul(root, r), polynomial(f, r, slope), root)
 
 
 _SIGMOID_BOUNDS = {"float": (-88.0, 86.6), "double": (-709.0, 707.9)}
@@ -189,11 +188,11 @@ def sigmoid(f: FunctionBuilder, x: Reg) -> Reg:
     format, table, (low, high) = format_of(x), _EXP[x.element], _SIGMOID_BOUNDS[x.element]
     x = at_most(f, at_least(f, x, low), high)
     rounding = format.rounding + format.bias + 1
-    shifted = multiply_add(f, x, -LOG2_E, rounding)
+    shifted = f.multiply_add(x, -LOG2_E, rounding)
     n = f.fsub(shifted, rounding)
-    r = multiply_add(f, n, table.ln2_low, multiply_add(f, n, table.ln2_high, x))
+    r = f.multiply_add(n, table.ln2_low, f.multiply_add(n, table.ln2_high, x))
     half = polynomial(f, r, [(-1.0) ** k * c / 2 for k, c in enumerate((1.0, 1.0, *table.coefficients))])
-    return f.fdiv(1.0, multiply_add(f, half, as_exponent(f, to_bits(f, shifted)), 1.0))
+    return f.fdiv(1.0, f.multiply_add(half, as_exponent(f, to_bits(f, shifted)), 1.0))
 
 
 def scale_by_power(f: FunctionBuilder, x: Reg, n: Reg) -> Reg:
@@ -224,21 +223,21 @@ def tanh(f: FunctionBuilder, x: Reg) -> Reg:
     format, table, a = format_of(x), _EXP[x.element], absolute(f, x)
     bounded = at_most(f, a, _TANH_BOUND[x.element])
     rounding = format.rounding + format.bias
-    shifted = multiply_add(f, bounded, 2 * LOG2_E, rounding)
+    shifted = f.multiply_add(bounded, 2 * LOG2_E, rounding)
     n = f.fsub(shifted, rounding)
     r = _nearly_reduced(f, bounded, n, 2)
     beyond = polynomial(f, r, [2.0 ** (k + 1) * c for k, c in enumerate(table.coefficients)])
-    near = multiply_add(f, f.fmul(r, r), beyond, r)
+    near = f.multiply_add(f.fmul(r, r), beyond, r)
     power = as_exponent(f, to_bits(f, shifted))
-    whole = multiply_add(f, power, 0.5, -0.5)
-    half = multiply_add(f, power, near, whole)
+    whole = f.multiply_add(power, 0.5, -0.5)
+    half = f.multiply_add(power, near, whole)
     ratio = f.fdiv(half, f.fadd(half, 1.0))
     if x.element == "double":
-        lost = multiply_add(f, power, near, f.fsub(whole, half))
+        lost = f.multiply_add(power, near, f.fsub(whole, half))
         rest = f.fsub(1.0, ratio)
-        nearer = f.fadd(half, multiply_add(f, f.fneg(half), ratio, f.fmul(f.fmul(rest, rest), lost)))
+        nearer = f.fadd(half, f.multiply_add(f.fneg(half), ratio, f.fmul(f.fmul(rest, rest), lost)))
     else:
-        nearer = multiply_add(f, f.fneg(half), ratio, half)
+        nearer = f.multiply_add(f.fneg(half), ratio, half)
     return from_bits(
         f, f.or_(to_bits(f, f.select(f.fcmp("olt", half, 0.5), nearer, ratio)), f.xor(to_bits(f, x), to_bits(f, a)))
     )
@@ -248,23 +247,23 @@ def sinh(f: FunctionBuilder, x: Reg) -> Reg:
     """sinh of each f32 lane within 2 units in the last place; ±inf only where the result is beyond f32; NaN stays."""
     a = absolute(f, x)
     square = f.fmul(a, a)
-    near = multiply_add(f, f.fmul(square, a), polynomial(f, square, _SINH), a)
+    near = f.multiply_add(f.fmul(square, a), polynomial(f, square, _SINH), a)
     quarter = _quarter_of_exp(f, a)
-    far = multiply_add(f, quarter, 2.0, f.fdiv(-0.125, quarter))
+    far = f.multiply_add(quarter, 2.0, f.fdiv(-0.125, quarter))
     return with_sign(f, f.select(f.fcmp("ogt", a, 1.0), far, near), x)
 
 
 def cosh(f: FunctionBuilder, x: Reg) -> Reg:
     """cosh of each f32 lane within 2 units in the last place; +inf only where the result is beyond f32; NaN stays."""
     quarter = _quarter_of_exp(f, absolute(f, x))
-    return multiply_add(f, quarter, 2.0, f.fdiv(0.125, quarter))
+    return f.multiply_add(quarter, 2.0, f.fdiv(0.125, quarter))
 
 
 def _quarter_of_exp(f: FunctionBuilder, a: Reg) -> Reg:
     """e^a / 4 for a >= 0, finite wherever sinh and cosh are, and too large for them beyond."""
     a = at_most(f, a, 89.5)
     rounding = FLOAT.rounding + FLOAT.bias - 2
-    shifted = multiply_add(f, a, LOG2_E, rounding)
+    shifted = f.multiply_add(a, LOG2_E, rounding)
     power = _exp_of_reduced(f, a, f.fsub(shifted, rounding), 1.0)
     return f.fmul(power, as_exponent(f, to_bits(f, shifted)))
 
@@ -272,13 +271,13 @@ def _quarter_of_exp(f: FunctionBuilder, a: Reg) -> Reg:
 def _nearly_reduced(f: FunctionBuilder, x: Reg, n: Reg, divisor: int) -> Reg:
     """x - n ln 2 / divisor. In f32 by one fused step: ln 2 lies so near a number that n of them are 2e-9 n off."""
     if x.element == "float" and "fma" in f.features:
-        return multiply_add(f, n, -math.log(2) / divisor, x)
+        return f.multiply_add(n, -math.log(2) / divisor, x)
     table = _EXP[x.element]
-    return multiply_add(f, n, -table.ln2_low / divisor, multiply_add(f, n, -table.ln2_high / divisor, x))
+    return f.multiply_add(n, -table.ln2_low / divisor, f.multiply_add(n, -table.ln2_high / divisor, x))
 
 
 def _exp_of_reduced(f: FunctionBuilder, x: Reg, n: Reg, unit: float) -> Reg:
     """unit * e^(x - n ln 2), whose exponent is at most about ln 2 / 2."""
     table = _EXP[x.element]
-    r = multiply_add(f, n, -table.ln2_low, multiply_add(f, n, -table.ln2_high, x))
+    r = f.multiply_add(n, -table.ln2_low, f.multiply_add(n, -table.ln2_high, x))
     return polynomial(f, r, [unit * c for c in (1.0, 1.0, *table.coefficients)])

@@ -6,7 +6,7 @@ The coefficients are a minimax fit of our own.
 from math import pi, sqrt
 
 from onnxc.compiler.codegen_cpu.elementary.exponential import normal_exp2, sigmoid
-from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, multiply_add, polynomial
+from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, polynomial
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
@@ -25,11 +25,11 @@ def gelu(f: FunctionBuilder, x: Reg) -> Reg:
     that probability, which 1 + erf has no digits of below -5.5.
     """
     a = absolute(f, x)
-    beyond = normal_exp2(f, multiply_add(f, a, polynomial(f, a, _TAIL), -1.0))
+    beyond = normal_exp2(f, f.multiply_add(a, polynomial(f, a, _TAIL), -1.0))
     return f.fmul(x, f.select(f.fcmp("ogt", x, 0.0), f.fsub(1.0, beyond), beyond))
 
 
 def gelu_by_tanh(f: FunctionBuilder, x: Reg) -> Reg:
     """x / 2 (1 + tanh(y)) = x sigmoid(2 y) for y = sqrt(2 / pi) (x + 0.044715 x^3); NaN stays."""
     unit = 2 * sqrt(2 / pi)
-    return f.fmul(x, sigmoid(f, f.fmul(x, multiply_add(f, f.fmul(x, x), 0.044715 * unit, unit))))
+    return f.fmul(x, sigmoid(f, f.fmul(x, f.multiply_add(f.fmul(x, x), 0.044715 * unit, unit))))

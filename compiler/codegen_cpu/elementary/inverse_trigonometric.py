@@ -4,7 +4,7 @@ Sources: S. Moshier, Cephes 2.8, single/asinf.c and atanf.c, for the forms; ROCm
 π/2 as the product of two floats in an fma. The coefficients and factors are our own.
 """
 
-from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, multiply_add, polynomial, with_sign
+from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, polynomial, with_sign
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
@@ -51,9 +51,9 @@ def acos(f: FunctionBuilder, x: Reg) -> Reg:
 
 def _short_arc(f: FunctionBuilder, a: Reg, is_far: Reg) -> Reg:
     """asin(a), or asin(sqrt((1 - a) / 2)), which is half of acos(a), where `is_far`."""
-    square = f.select(is_far, multiply_add(f, a, -0.5, 0.5), f.fmul(a, a))
+    square = f.select(is_far, f.multiply_add(a, -0.5, 0.5), f.fmul(a, a))
     sine = f.select(is_far, f.intrinsic("llvm.sqrt.*", a.type, square), a)
-    return multiply_add(f, f.fmul(square, sine), polynomial(f, square, _ASIN), sine)
+    return f.multiply_add(f.fmul(square, sine), polynomial(f, square, _ASIN), sine)
 
 
 def atan(f: FunctionBuilder, x: Reg) -> Reg:
@@ -63,6 +63,6 @@ def atan(f: FunctionBuilder, x: Reg) -> Reg:
     # atan(a) = π/2 + atan(-1 / a)
     t = f.fdiv(f.select(is_far, -1.0, a), f.select(is_far, a, 1.0))
     square = f.fmul(t, t)
-    arc = multiply_add(f, f.fmul(square, t), polynomial(f, square, _ATAN), t)
+    arc = f.multiply_add(f.fmul(square, t), polynomial(f, square, _ATAN), t)
     far = f.fma(f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], arc)
     return with_sign(f, f.select(is_far, far, arc), x)

@@ -6,7 +6,7 @@ Everything holds for a scalar and for a vector of any number of lanes, and gives
 from collections.abc import Sequence
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Float, Reg, constant, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Float, Reg, vector_type
 from onnxc.runtime.records import record
 
 
@@ -53,22 +53,12 @@ def as_exponent(f: FunctionBuilder, n: Reg) -> Reg:
     return from_bits(f, f.shl(n, format_of(n).mantissa_bits))
 
 
-def multiply_add(f: FunctionBuilder, a: Float, b: Float, c: Float) -> Reg:
-    """a * b + c, rounded once where the processor has the instruction and twice where it has not.
-
-    For steps that bear either; where exactness needs the single rounding, it is `f.fma`.
-    """
-    type = next(value.type for value in (a, b, c) if isinstance(value, Reg))
-    operands = [value if isinstance(value, Reg) else constant(type, value) for value in (a, b, c)]
-    return f.intrinsic("llvm.fmuladd.*", type, *operands)
-
-
 def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg:
     """c[0] + c[1] x + c[2] x² + …, by Horner's rule: the fewest instructions, as iterations overlap anyway."""
     *rest, last = coefficients
     result: Float = last
     for coefficient in reversed(rest):
-        result = multiply_add(f, x, result, f.constant_operand(x.type, coefficient))
+        result = f.multiply_add(x, result, f.constant_operand(x.type, coefficient))
     assert isinstance(result, Reg), coefficients
     return result
 

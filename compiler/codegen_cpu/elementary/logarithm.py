@@ -12,7 +12,6 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     as_exponent,
     format_of,
     from_bits,
-    multiply_add,
     polynomial,
     to_bits,
     with_sign,
@@ -73,8 +72,8 @@ def _split_normal(f: FunctionBuilder, x: Reg) -> tuple[Reg, Reg]:
 
 def _log_of_split(f: FunctionBuilder, e: Reg, r: Reg) -> Reg:
     """e ln 2 + log(1 + r)"""
-    q = multiply_add(f, polynomial(f, r, _LOG[r.element]), r, -0.5)
-    return multiply_add(f, e, math.log(2), multiply_add(f, f.fmul(r, r), q, r))
+    q = f.multiply_add(polynomial(f, r, _LOG[r.element]), r, -0.5)
+    return f.multiply_add(e, math.log(2), f.multiply_add(f.fmul(r, r), q, r))
 
 
 def asinh(f: FunctionBuilder, x: Reg) -> Reg:
@@ -112,6 +111,6 @@ def _log1p(f: FunctionBuilder, y: Reg, twos: Float) -> Reg:
     e, m = _split_normal(f, total)
     # m - 1 is exact; what the sum lost is scaled as m is.
     scale = as_exponent(f, f.sub(f.constant(e.type, format_of(y).bias), e))
-    r = multiply_add(f, lost, scale, f.fsub(m, 1.0))
+    r = f.multiply_add(lost, scale, f.fsub(m, 1.0))
     result = _log_of_split(f, f.fadd(f.convert("sitofp", e, y.type), twos), r)
     return f.select(f.fcmp("olt", y, math.inf), result, y)

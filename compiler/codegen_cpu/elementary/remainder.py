@@ -7,7 +7,6 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     any_lane,
     at_most,
     from_bits,
-    multiply_add,
     to_bits,
     with_sign,
 )
@@ -47,7 +46,7 @@ def _subtract_digit(f: FunctionBuilder, rest: Reg, divisor: Reg) -> Reg:
     bits = to_bits(f, f.fdiv(rest, divisor))
     kept = f.and_(bits, f.constant(bits.type, -1 << _UNUSED_BITS))
     digit = f.intrinsic("llvm.trunc.*", rest.type, from_bits(f, kept))
-    return multiply_add(f, f.fneg(digit), divisor, rest)
+    return f.multiply_add(f.fneg(digit), divisor, rest)
 
 
 def _widened(f: FunctionBuilder, x: Reg) -> Reg:

@@ -16,7 +16,6 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     any_lane,
     format_of,
     from_bits,
-    multiply_add,
     polynomial,
     to_bits,
 )
@@ -100,7 +99,7 @@ def tan(f: FunctionBuilder, x: Reg) -> Reg:
     """tan of each lane within 4 units in the last place; tan(±inf) is NaN, -0.0 and NaN stay."""
     r, n = _reduce(f, absolute(f, x))
     square = f.fmul(r, r)
-    tangent = multiply_add(f, f.fmul(square, r), polynomial(f, square, _TAN), r)
+    tangent = f.multiply_add(f.fmul(square, r), polynomial(f, square, _TAN), r)
     is_odd = _is_odd(f, n)
     quotient = f.fdiv(f.select(is_odd, -1.0, tangent), f.select(is_odd, tangent, 1.0))
     return _flip_sign(f, quotient, to_bits(f, x))
@@ -109,8 +108,8 @@ def tan(f: FunctionBuilder, x: Reg) -> Reg:
 def _sin_of_reduced(f: FunctionBuilder, r: Reg, n: Reg) -> Reg:
     """sin(r + n π/2) but for its sign: that of sin r or cos r, by n."""
     square = f.fmul(r, r)
-    sine = multiply_add(f, f.fmul(square, r), polynomial(f, square, _SIN[r.element]), r)
-    cosine = multiply_add(f, square, polynomial(f, square, _COS[r.element]), 1.0)
+    sine = f.multiply_add(f.fmul(square, r), polynomial(f, square, _SIN[r.element]), r)
+    cosine = f.multiply_add(square, polynomial(f, square, _COS[r.element]), 1.0)
     return f.select(_is_odd(f, n), cosine, sine)
 
 
@@ -132,7 +131,7 @@ def _flip_sign(f: FunctionBuilder, x: Reg, sign: Reg) -> Reg:
 def _reduce(f: FunctionBuilder, a: Reg) -> tuple[Reg, Reg]:
     """(r, n mod 4, with anything in the bits above) of each lane of `a` >= 0; f64 that is not large."""
     rounding = format_of(a).rounding
-    shifted = multiply_add(f, a, 2 / math.pi, rounding)
+    shifted = f.multiply_add(a, 2 / math.pi, rounding)
     multiple = f.fsub(shifted, rounding)
     r, n = a, to_bits(f, shifted)
     for part in _HALF_PI[a.element]:

@@ -199,7 +199,7 @@ class _Multiply:
         sums = blocks.each_code(ordinal, vectors, zeros, self._add_products, start)
         scales = blocks.spread(self.packed.scales, ordinal, vectors)
         for ordinal, (address, total) in enumerate(zip(tile, sums, strict=True)):
-            sum_ = f.fma(total, scales[ordinal % vectors], f.load(self.words.vector, address, align=64))
+            sum_ = f.multiply_add(total, scales[ordinal % vectors], f.load(self.words.vector, address, align=64))
             f.store(sum_, address, align=64)
 
     def _add_products(self, k: Int, floats: Sequence[Reg], *sums: Reg) -> list[Reg]:
@@ -209,7 +209,7 @@ class _Multiply:
             address = f.gep(self.x, f.add(f.mul(self.row_stride, row), k), FLOAT)
             x = f.splat(f.load(FLOAT, address, align=F32.itemsize), self.words.lanes)
             for code in floats:
-                following.append(f.fma(x, code, sums[len(following)]))
+                following.append(f.multiply_add(x, code, sums[len(following)]))
         return following
 
     def _tile(self) -> list[Reg]:

@@ -156,9 +156,9 @@ class _Multiply:
             row, vector = divmod(at, vectors)
             value = f.convert("sitofp", total, self.floats)
             if zeros:
-                value = f.fma(self._all(starts[row]), zeros[vector], value)
+                value = f.multiply_add(self._all(starts[row]), zeros[vector], value)
             scale = f.fmul(scales[vector], f.splat(steps[row], self.lanes))
-            f.store(f.fma(value, scale, f.load(self.floats, address, align=64)), address, align=64)
+            f.store(f.multiply_add(value, scale, f.load(self.floats, address, align=64)), address, align=64)
 
     def _add_groups(self, codes: Sequence[Reg], rows: Sequence[Reg], totals: Sequence[Reg]) -> tuple[Reg, ...]:
         """The sums with the products of the codes of a group and the bytes of each row."""

@@ -300,7 +300,7 @@ _INSTRUCTIONS = {1: _elements, PAIR: _pairs_of_words, GROUP: _groups_of_bytes}
 
 def add_product(f: FunctionBuilder, x: Reg, y: Reg, total: Reg) -> Reg:
     """x * y + total: of floats rounded once, of integers modulo their width."""
-    return f.fma(x, y, total) if total.is_float else f.add(f.mul(x, y), total)
+    return f.multiply_add(x, y, total) if total.is_float else f.add(f.mul(x, y), total)
 
 
 def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder) -> Reg:

@@ -46,7 +46,7 @@ class PlaneKernel:
                 factor = f.splat(f.load(self.element, f.gep(filter_row, row, self.element)), lanes)
                 for column, x in enumerate(read):
                     ordinal = row * self.vectors + column
-                    sums[ordinal] = f.fma(factor, x, sums[ordinal])
+                    sums[ordinal] = f.multiply_add(factor, x, sums[ordinal])
             return sums
 
         totals = f.loop(0, depth, 1, step, [f.constant(vector, 0.0)] * count, at_least_once=True)

@@ -216,5 +216,5 @@ class _Writer:
             x = f.splat(f.load(element, f.gep(pointer, k, element), align=1), self.lanes)
             for column, part in enumerate(b):
                 ordinal = row * self.kernel.vectors + column
-                totals[ordinal] = f.fma(x, part, totals[ordinal])
+                totals[ordinal] = f.multiply_add(x, part, totals[ordinal])
         return f.gep(line, width, element), f.gep(ahead, self.lanes, element), *totals

@@ -71,7 +71,7 @@ def _sum_products(
             for operand, letters in zip(dot.operands, (left, right), strict=True)
         )
         if dot.dtype().is_float:
-            return (f.fma(a, b, total),)
+            return (f.multiply_add(a, b, total),)
         return (f.add(total, f.mul(a, b)),)
 
     zero = f.constant(type, 0)

@@ -81,7 +81,7 @@ def _sum_window(e: Evaluator, frame: KernelFrame, op: Op, index: Sequence[Index]
         b = inner.vector(w, axes.w.arranged(filter, Index(channel), list(map(Index, taps))))
         a, b = widened(a, x.dtype, op.dtype(), e), widened(b, w.dtype, op.dtype(), e)
         if op.dtype().is_float:
-            return (f.fma(a, b, total),)
+            return (f.multiply_add(a, b, total),)
         return (f.add(total, f.mul(a, b)),)
 
     (total,) = f.loop(0, frame.size(product(window)), 1, step, (f.constant(type, 0),))
