@@ -50,7 +50,7 @@ __all__ = [
     "segment_prefix", "shares_member", "source_member", "tie_images", "to_json", "write_archive", "write_artifact",
 ]  # fmt: skip
 
-FORMAT, FORMAT_VERSION = "onnxc", 5
+FORMAT, FORMAT_VERSION = "onnxc", 6
 MANIFEST, PROGRAM, SIGNATURE, PROVENANCE, REPORT, KERNELS, DIVISION, PIPELINE, WEIGHTS = (
     "manifest.json", "program.json", "signature.json", "provenance.json", "report.json", "kernels.json",
     "division.json", "pipeline.json", "weights",

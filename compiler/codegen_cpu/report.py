@@ -17,11 +17,16 @@ from onnxc.compiler.planning.reported_launches import (
     total_arena_bytes,
 )
 from onnxc.compiler.planning.reported_memory import reported_memory, size_text
+from onnxc.compiler.planning.schedules import Arithmetic, Schedule
 from onnxc.compiler.planning.typical_sizes import TypicalSizes
 from onnxc.compiler.target import Target
 from onnxc.runtime.program import JsonValue
 
 __all__ = ["make_report"]
+
+OPERATIONS_OF_A_LANE = {"i8": 4.0, "u8": 4.0, "bf16": 2.0, "f64": 0.5}
+"""By what is multiplied: how many operations an instruction makes where one of f32 would be. Processors without
+instructions for bytes make fewer of these."""
 
 
 def make_report(plan: KernelPlan, target: Target) -> JsonValue:
@@ -94,7 +99,13 @@ def _variants(reported: ReportedLaunch, plan: KernelPlan) -> Iterator[JsonValue]
             "work": _work_texts(work, symbols),
             **({"when": when} if when else {}),
             **({"why": schedule.why} if schedule.why else {}),
+            **({"operations_of_a_lane": many} if (many := _operations_of_a_lane(schedule)) != 1 else {}),
         }
+
+
+def _operations_of_a_lane(schedule: Schedule) -> float:
+    arithmetic = getattr(schedule, "arithmetic", None)
+    return OPERATIONS_OF_A_LANE.get(arithmetic.operands, 1) if isinstance(arithmetic, Arithmetic) else 1
 
 
 def _work_texts(work: KernelWork, symbols: Sequence[str]) -> JsonValue:

@@ -12,9 +12,11 @@ from onnxc.compiler.codegen_host.heap import heap_functions
 from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
+from onnxc.compiler.codegen_host.peak import peak_function
 from onnxc.compiler.codegen_host.threads.pool import POOL_EXPORTS, pool_functions
 from onnxc.compiler.target import Target
 from onnxc.runtime.native.builtin_function import BUILTIN
+from onnxc.runtime.profiling.limits import MULTIPLY_ADDS
 
 
 def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target, folder: Path | None = None) -> bytes:
@@ -22,18 +24,19 @@ def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target
 
     folder: where object code is kept, None for nowhere.
     """
-    return link_image([*objects, *support_objects(target, folder)], [*exports, *POOL_EXPORTS, BUILTIN])
+    return link_image([*objects, *support_objects(target, folder)], [*exports, *POOL_EXPORTS, BUILTIN, MULTIPLY_ADDS])
 
 
 @cache
 def support_objects(target: Target, folder: Path | None = None) -> tuple[bytes, ...]:
-    """The object code of the thread pool, the heap and the call from Python, and that of the conversions.
+    """The object code of the thread pool, the heap and the call from Python, and that of what loops are made of.
 
-    Conversions are part of loops. All else is gone through once for a loop or a call, and a call of 1.08 us takes the
-    same time whatever LLVM does for it, which is 4 ms or 21.
+    The first are gone through once for a loop or a call, and a call of 1.08 us takes the same time whatever LLVM does
+    for them, which is 4 ms or 21.
     """
     once = (*pool_functions(target), *heap_functions(), builtin_function())
-    return compile_objects([marked(_text(once), "least"), _text(conversion_functions())], target, folder)
+    often = (*conversion_functions(), peak_function(target))
+    return compile_objects([marked(_text(once), "least"), marked(_text(often), "plain")], target, folder)
 
 
 def _text(functions: Iterable[FunctionBuilder]) -> str:

@@ -128,7 +128,7 @@ def _facts(profile: Profile) -> dict[str, str]:
     sizes = ", ".join(f"{name} = {size}" for name, size in profile.sizes.items())
     limits = profile.limits
     slowest = limits.bandwidths[-1]
-    peak = f"{limits.flops_per_second / 1e9:.0f} GFLOP/s ({limits.flops_from}), " if limits.flops_per_second else ""
+    peak = f"{limits.flops_per_second / 1e9:.0f} GFLOP/s in f32, " if limits.flops_per_second else ""
     facts = {
         "model": profile.model + (f" at {sizes}" if sizes else ""),
         "a call": f"{profile.call_seconds * 1e3:.4g} ms with {profile.threads} threads, the median of {profile.calls}",

@@ -1,18 +1,22 @@
 """The roofline of the machine: how many operations, and how many bytes of a working set, threads get through at most.
 
-Bandwidth is measured here, by copies; operations are those of the cost model, which the report of an artifact carries.
+Both are measured here: bandwidth by copies, operations by a function that every image has.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 
+from onnxc.runtime.cpu import Image
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.records import record
 
-__all__ = ["Bandwidth", "Limits", "measured_limits"]
+__all__ = ["MULTIPLY_ADDS", "Bandwidth", "Limits", "measured_limits"]
+
+MULTIPLY_ADDS = "onnxc_multiply_adds"
+"""The function of an image that makes multiply-adds of f32 in registers for so many rounds, and gives their number."""
 
 WORKING_SETS = (1 << 18, 1 << 21, 1 << 24, 1 << 27)
 """What fits into the caches of a core, into those that cores share, and into none."""
@@ -34,24 +38,26 @@ class Bandwidth:
 class Limits:
     """Limits of `threads` threads; bandwidths from the smallest working set on.
 
-    flops_per_second: of f32, None where the report does not say. Bandwidths are those of one thread times the threads,
-    which memory that cores share does not reach.
+    flops_per_second: of f32, None where there is no native code. All are those of one thread times the threads, which
+    memory that cores share does not reach, nor do threads that share a core.
     """
 
     threads: int
     flops_per_second: float | None
     bandwidths: tuple[Bandwidth, ...]
-    flops_from: str = ""
 
     def bytes_per_second(self, nbytes: float) -> float:
         """The bandwidth of a launch that touches so many bytes."""
         fitting = (each for each in self.bandwidths if each.working_set >= nbytes)
         return next(fitting, self.bandwidths[-1]).bytes_per_second
 
-    def seconds(self, flops: float, nbytes: float) -> tuple[float, str]:
-        """The least time for so much work, and which limit says so: "memory" or "operations"."""
+    def seconds(self, flops: float, nbytes: float, of_a_lane: float = 1.0) -> tuple[float, str]:
+        """The least time for so much work, and which limit says so: "memory" or "operations".
+
+        of_a_lane: how many operations are made where one of f32 would be.
+        """
         moving = nbytes / self.bytes_per_second(nbytes)
-        computing = flops / self.flops_per_second if self.flops_per_second else 0.0
+        computing = flops / (self.flops_per_second * of_a_lane) if self.flops_per_second else 0.0
         return (computing, "operations") if computing > moving else (moving, "memory")
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -60,19 +66,21 @@ class Limits:
         return {
             "threads": self.threads,
             "flops_per_second": self.flops_per_second,
-            "flops_from": self.flops_from,
             "bandwidths": bandwidths,
         }
 
 
-def measured_limits(report: JsonValue, threads: int) -> Limits:
-    """The limits of this machine for code with this report. The first time this takes half a second."""
-    entries = report if isinstance(report, Mapping) else {}
-    per_core = entries.get("limits")
-    flops = per_core.get("flops_per_second") if isinstance(per_core, Mapping) else None
-    peak = flops * threads if isinstance(flops, int | float) else None
+def measured_limits(image: Image | None, threads: int) -> Limits:
+    """The limits of this machine for code of the kind that an image has. The first time this takes half a second."""
     bandwidths = tuple(Bandwidth(each.working_set, each.bytes_per_second * threads) for each in _bandwidths())
-    return Limits(threads, peak, bandwidths, str(entries.get("calibrated_on", "")))
+    return Limits(threads, None if image is None else _multiply_adds_per_second(image) * threads, bandwidths)
+
+
+def _multiply_adds_per_second(image: Image) -> float:
+    """The operations of one thread."""
+    multiply_adds = image.function(MULTIPLY_ADDS, 1)
+    seconds, rounds = _best_seconds(multiply_adds)
+    return multiply_adds(rounds) / seconds
 
 
 @cache
@@ -84,15 +92,24 @@ def _bandwidths() -> Sequence[Bandwidth]:
 def _copied_per_second(working_set: int) -> float:
     source = np.ones(working_set // 2, np.uint8)
     target = np.empty_like(source)
-    count = 1
-    while (seconds := _timed(lambda: np.copyto(target, source), count)) < ROUND_SECONDS:
-        count *= 2
-    best = min(seconds, *(_timed(lambda: np.copyto(target, source), count) for _ in range(ROUNDS)))
-    return working_set * count / best
+
+    def copy(rounds: int) -> None:
+        for _ in range(rounds):
+            np.copyto(target, source)
+
+    seconds, rounds = _best_seconds(copy)
+    return working_set * rounds / seconds
 
 
-def _timed(call: Callable[[], object], count: int) -> float:
+def _best_seconds(work: Callable[[int], object]) -> tuple[float, int]:
+    """The least time that so many rounds of work take, enough of them for a clock, and how many these are."""
+    rounds = 1
+    while (seconds := _timed(work, rounds)) < ROUND_SECONDS:
+        rounds *= 2
+    return min(seconds, *(_timed(work, rounds) for _ in range(ROUNDS))), rounds
+
+
+def _timed(work: Callable[[int], object], rounds: int) -> float:
     started = time.perf_counter()
-    for _ in range(count):
-        call()
+    work(rounds)
     return time.perf_counter() - started

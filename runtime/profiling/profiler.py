@@ -65,7 +65,7 @@ def profile_calls(
     """
     _expect_count("calls", calls, 1)
     _expect_count("warmup", warmup, 0)
-    limits = measured_limits(report, engine.pool.threads if engine.pool is not None else 1)
+    limits = measured_limits(engine.image, engine.pool.threads if engine.pool is not None else 1)
     for _ in range(warmup):
         ordinary()
         engine.record(recorded, sizes)
@@ -190,7 +190,7 @@ def _kernel_time(
     read, written, flops = compile_sizes([str(work[name]) for name in ("read_bytes", "written_bytes", "flops")])(
         symbols
     )
-    least, bound = limits.seconds(flops, read + written)
+    least, bound = limits.seconds(flops, read + written, float(str(step.get("operations_of_a_lane", 1))))
     moved, computed = (read + written) * executions, flops * executions
     return replace(
         timed,

@@ -4,6 +4,7 @@ import json
 from io import StringIO
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 import onnxc
@@ -66,6 +67,19 @@ def test_a_general_kernel_says_why() -> None:
     assert isinstance(steps, list)
     assert isinstance(steps[0], dict)
     assert "panels" in str(steps[0]["why"])
+
+
+@pytest.mark.parametrize(
+    ("operands", "operations"), [("float", None), ("double", 0.5), ("uint8", 4.0)], ids=["f32", "f64", "u8"]
+)
+def test_a_product_says_how_many_operations_an_instruction_makes(operands: str, operations: float | None) -> None:
+    operator = "MatMulInteger" if operands == "uint8" else "MatMul"
+    text = f'<ir_version: 10, opset_import: ["" : 21]> main ({operands}[N, 64] x, {operands}[64, 32] w) => (y) {{'
+    launches = launches_of(report_of(f"{text} y = {operator}(x, w) }}"))
+    (product,) = [launch for launch in launches if launch["kind"] == "contraction"]
+    steps = product["steps"]
+    assert isinstance(steps, list)
+    assert [step.get("operations_of_a_lane") for step in steps if isinstance(step, dict)] == [operations] * len(steps)
 
 
 def test_people_read_it_as_tables() -> None:

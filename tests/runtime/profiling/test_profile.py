@@ -203,6 +203,7 @@ def test_the_roofline_is_that_of_the_smallest_set_that_holds_the_bytes() -> None
     assert limits.seconds(flops=0, nbytes=2000) == (2e-4, "memory")
     assert limits.seconds(flops=0, nbytes=1_000_000) == (0.1, "memory")
     assert limits.seconds(flops=1e9, nbytes=8) == (1.0, "operations")
+    assert limits.seconds(flops=1e9, nbytes=8, of_a_lane=4.0) == (0.25, "operations")
     assert Limits(1, None, limits.bandwidths).seconds(1e9, 1000) == (1e-5, "memory")
 
 
