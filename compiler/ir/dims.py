@@ -532,6 +532,9 @@ def _applied_range(atom: Apply, bounds: Bounds) -> Range:
 
 def at_least(a: Dim, b: Dim, bounds: Bounds | None = None) -> bool:
     """Whether `a >= b` is certain for all values of the symbols within `bounds`: not where `a - b` is too long."""
+    least = only_atom(b)
+    if isinstance(least, Apply) and least.function == "min" and a in least.arguments:
+        return True
     try:
         low = lower_bound(a - b, bounds)
     except SizeTooComplex:

@@ -526,6 +526,13 @@ def test_sizes_whose_difference_is_too_long_are_not_known_to_be_ordered(monkeypa
     assert at_least(large + 3, large)
 
 
+def test_a_size_is_at_least_the_least_of_it_and_others() -> None:
+    assert at_least(N, minimum(3, N))
+    assert at_least(N * M, minimum(N * M, N, 7))
+    assert not at_least(N, minimum(3, M))
+    assert not at_least(minimum(3, N), N)
+
+
 def test_a_multiple_that_no_float_could_hold_is_refused() -> None:
     largest = N * (2**256 - 1)
     assert evaluate(largest, {"N": 0}) == 0
