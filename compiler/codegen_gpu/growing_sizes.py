@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import field
 
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
-from onnxc.compiler.ir.dim_symbols import substitute, symbols_of
-from onnxc.compiler.ir.dims import Apply, Atom, Dim, terms_of
+from onnxc.compiler.ir.dim_symbols import depends, never_falls, substitute
+from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import (
     Guard,
     GuardStep,
@@ -24,7 +24,7 @@ from onnxc.compiler.planning.kernel_plan import (
 from onnxc.compiler.planning.place_buffers import value_bytes
 from onnxc.runtime.records import record
 
-__all__ = ["GrowingSizes", "growing_sizes", "growing_symbols", "never_falls", "obstacle"]
+__all__ = ["GrowingSizes", "growing_sizes", "growing_symbols", "obstacle"]
 
 
 @record
@@ -46,7 +46,7 @@ def growing_symbols(plan: KernelPlan) -> list[frozenset[str]]:
     growing: list[set[str]] = [set() for _ in plan.kernels]
     for variant in _variants(plan):
         names = zip(plan.kernels[variant.kernel].symbols, variant.sizes, strict=True)
-        growing[variant.kernel].update(name for name, size in names if _depends(size, plan.growing.keys()))
+        growing[variant.kernel].update(name for name, size in names if depends(size, plan.growing.keys()))
     return [*map(frozenset, growing)]
 
 
@@ -75,7 +75,7 @@ def obstacle(plan: KernelPlan, codes: Sequence[KernelCode]) -> str:
         return "the program is more than one native call"
     growing = plan.growing.keys()
     for value in segment.outputs:
-        if _depends(value_bytes(value), growing):
+        if depends(value_bytes(value), growing):
             return "the size of an output grows"
     needed = [*(each.size_bytes for each in segment.lifetimes), *map(value_bytes, segment.inputs)]
     for variant in _variants(plan):
@@ -83,7 +83,7 @@ def obstacle(plan: KernelPlan, codes: Sequence[KernelCode]) -> str:
         own = dict(zip(kernel.symbols, variant.sizes, strict=True))
         offsets = [kernel.schedule.shared_bytes]
         for step in codes[variant.kernel].steps:
-            if step.source.cooperative and any(_depends(substitute(dim, own), growing) for dim in step.grid):
+            if step.source.cooperative and any(depends(substitute(dim, own), growing) for dim in step.grid):
                 return f"the programs of a {kernel.kind} wait for each other, and their number grows"
             offsets += [*step.grid, *(each.value for each in step.arguments if each.kind == "scratch")]
         needed += [substitute(offset, own) for offset in offsets]
@@ -109,49 +109,4 @@ def _variants(plan: KernelPlan) -> list[Variant]:
 
 
 def _guard_grows(guard: Guard, growing: Set[str]) -> bool:
-    return any(_depends(condition.size, growing) for condition in guard)
-
-
-def _depends(dim: Dim, growing: Set[str]) -> bool:
-    return not growing.isdisjoint(symbols_of(dim))
-
-
-def never_falls(dim: Dim, growing: Set[str]) -> bool:
-    """Whether a size is at least as much wherever growing symbols are; as far as its form shows it."""
-    for monomial, factor in terms_of(dim):
-        moving = [atom for atom in monomial if _depends_atom(atom, growing)]
-        if moving and (factor < 0 or not all(_is_size(atom) for atom in monomial)):
-            return False
-        if not all(_atom_never_falls(atom, growing) for atom in moving):
-            return False
-    return True
-
-
-def _depends_atom(atom: Atom, growing: Set[str]) -> bool:
-    if isinstance(atom, str):
-        return atom in growing
-    return any(_depends(argument, growing) for argument in atom.arguments)
-
-
-def _is_size(atom: Atom) -> bool:
-    """Whether what a factor stands for is at least 0."""
-    if isinstance(atom, str):
-        return not atom.startswith("?")
-    return all(_is_sum_of_sizes(argument) for argument in atom.arguments)
-
-
-def _is_sum_of_sizes(dim: Dim) -> bool:
-    return all(factor > 0 and all(map(_is_size, monomial)) for monomial, factor in terms_of(dim))
-
-
-def _atom_never_falls(atom: Atom, growing: Set[str]) -> bool:
-    if not isinstance(atom, Apply):
-        return True
-    first, *others = atom.arguments
-    match atom.function:
-        case "min" | "max":
-            return all(never_falls(argument, growing) for argument in atom.arguments)
-        case "floordiv":
-            (divisor,) = others
-            return never_falls(first, growing) and not _depends(divisor, growing) and _is_sum_of_sizes(divisor)
-    return False
+    return any(depends(condition.size, growing) for condition in guard)

@@ -1,14 +1,19 @@
-"""The symbols in sizes: which there are, and sizes with other sizes or with integers substituted for them."""
+"""The symbols in sizes: which there are, and what sizes are with others or with integers, or with more, for them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from onnxc.compiler.ir.dim_functions import FUNCTIONS
-from onnxc.compiler.ir.dims import Apply, Dim, Monomial, Size, sum_of
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, Size, sum_of, terms_of
 
 
 def symbols_of(dim: Dim) -> frozenset[str]:
     """The names of the symbols in `dim`."""
     return dim.symbols if isinstance(dim, Size) else frozenset()
+
+
+def depends(dim: Dim, names: Set[str]) -> bool:
+    """Whether one of these symbols is in `dim`."""
+    return not names.isdisjoint(symbols_of(dim))
 
 
 def lone_symbol(dim: Dim) -> str | None:
@@ -58,3 +63,45 @@ def _apply(atom: Apply, values: Mapping[str, int]) -> int:
     result = FUNCTIONS[atom.function](*(evaluate(argument, values) for argument in atom.arguments))
     assert isinstance(result, int), (atom, result)
     return result
+
+
+def never_falls(dim: Dim, growing: Set[str]) -> bool:
+    """Whether a size is at least as much wherever growing symbols are; as far as its form shows it."""
+    for monomial, factor in terms_of(dim):
+        moving = [atom for atom in monomial if _depends_atom(atom, growing)]
+        if moving and (factor < 0 or not all(_is_size(atom) for atom in monomial)):
+            return False
+        if not all(_atom_never_falls(atom, growing) for atom in moving):
+            return False
+    return True
+
+
+def is_sum_of_sizes(dim: Dim) -> bool:
+    """Whether every term of `dim` is at least 0, as far as its form shows it."""
+    return all(factor > 0 and all(map(_is_size, monomial)) for monomial, factor in terms_of(dim))
+
+
+def _depends_atom(atom: Atom, growing: Set[str]) -> bool:
+    if isinstance(atom, str):
+        return atom in growing
+    return any(depends(argument, growing) for argument in atom.arguments)
+
+
+def _is_size(atom: Atom) -> bool:
+    """Whether what a factor stands for is at least 0."""
+    if isinstance(atom, str):
+        return not atom.startswith("?")
+    return all(is_sum_of_sizes(argument) for argument in atom.arguments)
+
+
+def _atom_never_falls(atom: Atom, growing: Set[str]) -> bool:
+    if not isinstance(atom, Apply):
+        return True
+    first, *others = atom.arguments
+    match atom.function:
+        case "min" | "max":
+            return all(never_falls(argument, growing) for argument in atom.arguments)
+        case "floordiv":
+            (divisor,) = others
+            return never_falls(first, growing) and not depends(divisor, growing) and is_sum_of_sizes(divisor)
+    return False

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from onnxc.compiler.codegen_gpu.fit_registers import fit_registers
-from onnxc.compiler.codegen_gpu.growing_sizes import growing_sizes, growing_symbols, never_falls, obstacle
+from onnxc.compiler.codegen_gpu.growing_sizes import growing_sizes, growing_symbols, obstacle
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import (
     Argument,
@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import (
 )
 from onnxc.compiler.codegen_gpu.source.loaded_sizes import with_loaded_sizes
 from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dim_symbols import never_falls
 from onnxc.compiler.ir.dims import Dim, Size, floordiv, mod
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
