@@ -12,6 +12,8 @@ from onnxc.runtime.dtypes import DTYPES
 from onnxc.runtime.native.faults import FAULT_KINDS
 from onnxc.runtime.program import (
     Binding,
+    BindLate,
+    BindMost,
     BindSizes,
     Body,
     Check,
@@ -172,6 +174,16 @@ class _Checker:
                 self.held(ranks, (step.slot,))
                 self.expect(ranks[step.slot] in (None, 1), f"the rank of slot {step.slot}")
                 self.symbols(step.symbols)
+            case BindMost():
+                self.held(ranks, (step.slot,))
+                self.symbols((step.symbol,))
+                self.texts |= {step.most: None, step.room: None}
+            case BindLate():
+                self.held(ranks, (*step.slots, *step.arrays))
+                self.symbols(step.symbols)
+                self.expect(len(step.slots) == len(step.symbols), "the number of symbols")
+                self.expect(len(step.arrays) == len(step.specs), "the number of specs")
+                self.specs(step.specs)
             case Guard():
                 self.texts |= {step.left: None, step.right: None}
                 self.expect(step.relation in RELATIONS, f"relation {step.relation!r}")

@@ -18,3 +18,7 @@ class DeviceValue:
     def host(self) -> np.ndarray:
         """The elements in the memory of the host; asked again, the same array."""
         raise NotImplementedError
+
+    def first(self, shape: tuple[int, ...]) -> "DeviceValue":
+        """The first elements as an array of this shape, in the same memory; itself where it has the shape."""
+        raise NotImplementedError

@@ -12,13 +12,26 @@ from functools import cache
 from typing import TypeVar, Union, get_args, get_origin, get_type_hints
 
 from onnxc.runtime.check_program import DecodeError, check_program
-from onnxc.runtime.program import BindSizes, Guard, Host, If, JsonValue, Launch, Program, Release, Step, While
+from onnxc.runtime.program import (
+    BindLate,
+    BindMost,
+    BindSizes,
+    Guard,
+    Host,
+    If,
+    JsonValue,
+    Launch,
+    Program,
+    Release,
+    Step,
+    While,
+)
 
 __all__ = ["DecodeError", "decode_noun", "decode_program", "encode_noun", "encode_program"]
 
 STEPS: Mapping[str, type] = {
-    "launch": Launch, "host": Host, "bind_sizes": BindSizes, "guard": Guard, "if": If, "while": While,
-    "release": Release,
+    "launch": Launch, "host": Host, "bind_sizes": BindSizes, "bind_most": BindMost, "bind_late": BindLate,
+    "guard": Guard, "if": If, "while": While, "release": Release,
 }  # fmt: skip
 _STEP_NAMES = {kind: name for name, kind in STEPS.items()}
 _STEP_UNION: object = Step

@@ -77,6 +77,30 @@ class BindSizes:
 
 
 @record
+class BindMost:
+    """A symbol becomes the most that the integer in a slot may be: what follows loads that, and nobody waits for it.
+
+    room: what this takes in bytes and in elements to count, together. Where it is too much, the symbol becomes the
+    integer. Either way a `BindLate` follows.
+    """
+
+    slot: int
+    symbol: int
+    most: SizeText
+    room: SizeText
+
+
+@record
+class BindLate:
+    """The integers in slots become the symbols that they are; arrays that were made for the most get their shapes."""
+
+    slots: tuple[int, ...]
+    symbols: tuple[int, ...]
+    arrays: tuple[int, ...]
+    specs: tuple[TensorSpec, ...]
+
+
+@record
 class Guard:
     """An InputError with `message` unless `left` is equal to, broadcast with, or at least `right`."""
 
@@ -127,7 +151,7 @@ class Release:
     slots: tuple[int, ...]
 
 
-Step = Launch | Host | BindSizes | Guard | If | While | Release
+Step = Launch | Host | BindSizes | BindMost | BindLate | Guard | If | While | Release
 
 
 @record

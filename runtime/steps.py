@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from onnxc.runtime.arrays import is_ready
+from onnxc.runtime.device_value import DeviceValue
 from onnxc.runtime.devices.arriving import Arriving
 from onnxc.runtime.dtypes import DTYPES, STRING, DType
 from onnxc.runtime.errors import DeviceError, InputError, OnnxcError, expect_one_shape, located
-from onnxc.runtime.native.launch import NativeLaunch
+from onnxc.runtime.native.launch import NativeLaunch, expect_possible
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import (
     LARGEST_BYTES,
     Binding,
+    BindLate,
+    BindMost,
     BindSizes,
     Body,
     Check,
@@ -76,6 +79,13 @@ Symbols = list[int]
 HostCall = Callable[..., Sequence["SlotValue"]]
 ObserveHost = Callable[[Host, HostCall], HostCall]
 RunStep = Callable[[Slots, Symbols, W], None]
+
+LARGEST_ROOM = 64 << 20
+"""Where more room than this is needed for the most that a size may be, a call waits for the size.
+
+Of a mask over a long text, or of all pairs of boxes, few elements are true: memory for all may not be there. The wait
+costs about as much as to launch 64 Ki programs that leave at once, which is an estimate.
+"""
 
 _SYMBOL = re.compile(r"s\[(\d+)\]")
 
@@ -181,7 +191,11 @@ def _prepare_step(step: Step, context: ExecutionContext[W], known: frozenset[int
             exchange = _host_exchange(step, known) if context.exchange is None else context.exchange(step)
             return _prepare_host(step, context.observed, known) if exchange is None else exchange
         case BindSizes():
-            return _prepare_bind_sizes(step, context.symbols)
+            return _prepare_bind_sizes((step.slot,), step.symbols, context.symbols)
+        case BindMost():
+            return _prepare_bind_most(step, context.symbols)
+        case BindLate():
+            return _prepare_bind_late(step, context.symbols)
         case Guard():
             return _prepare_guard(step)
         case If():
@@ -308,16 +322,45 @@ def _host_function(name: str) -> "Callable[[Sequence[SlotValue], Mapping[str, ob
     return lambda values, attributes: meaning([as_array(value) for value in values], attributes)
 
 
-def _prepare_bind_sizes(step: BindSizes, declared: Sequence[Symbol]) -> RunStep[W]:
-    targets = [(symbol, declared[symbol]) for symbol in step.symbols]
+def _prepare_bind_sizes(read: Sequence[int], bound: Sequence[int], declared: Sequence[Symbol]) -> RunStep[W]:
+    """The integers in the slots that are read, all together, become the symbols that are bound."""
+    targets = [(symbol, declared[symbol]) for symbol in bound]
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
-        for (index, symbol), value in zip(targets, as_array(slots[step.slot]).tolist(), strict=True):
+        values = [value for slot in read for value in as_array(slots[slot]).tolist()]
+        for (index, symbol), value in zip(targets, values, strict=True):
             # A question mark begins the name of a number that may be of any sign.
             if not symbol.name.startswith("?") and value < symbol.low:
                 message = f"{symbol.name} is {value} by the data, expected {symbol.low} or more"
                 raise InputError(message, code="impossible-size")
             symbols[index] = value
+
+    return run
+
+
+def _prepare_bind_most(step: BindMost, declared: Sequence[Symbol]) -> RunStep[W]:
+    most_at, room_at = compile_sizes([step.most]), compile_sizes([step.room])
+    read: RunStep[W] = _prepare_bind_sizes((step.slot,), (step.symbol,), declared)
+
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
+        (symbols[step.symbol],) = most_at(symbols)
+        if room_at(symbols)[0] > LARGEST_ROOM:
+            read(slots, symbols, workspace)
+
+    return run
+
+
+def _prepare_bind_late(step: BindLate, declared: Sequence[Symbol]) -> RunStep[W]:
+    read: RunStep[W] = _prepare_bind_sizes(step.slots, step.symbols, declared)
+    shapes = [(slot, compile_sizes(spec.shape)) for slot, spec in zip(step.arrays, step.specs, strict=True)]
+
+    def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
+        read(slots, symbols, workspace)
+        for slot, shape_at in shapes:
+            value, shape = slots[slot], shape_at(symbols)
+            expect_possible(shape)
+            assert isinstance(value, DeviceValue), type(value)
+            slots[slot] = value.first(shape)
 
     return run
 
@@ -462,8 +505,10 @@ def _symbols_of(bindings: Sequence[Binding]) -> frozenset[int]:
 def _bound_by(step: Step) -> frozenset[int]:
     """The symbols that have a value once the step has run."""
     match step:
-        case BindSizes():
+        case BindSizes() | BindLate():
             return frozenset(step.symbols)
+        case BindMost():
+            return frozenset((step.symbol,))
         case Host() | If():
             return _symbols_of(step.bindings)
         case While():

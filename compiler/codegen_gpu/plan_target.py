@@ -37,6 +37,7 @@ from onnxc.compiler.codegen_gpu.schedules.recurrences import recurrence_schedule
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
 from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
 from onnxc.compiler.codegen_gpu.schedules.scatters import scatter_candidates, scatter_measures
+from onnxc.compiler.codegen_gpu.serves_less import serves_less
 from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NATIVE_DTYPES
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.ir.module import Op
@@ -74,6 +75,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         shares_code=lambda op, ordinal: True,
         reads_padding=convolution.reads_padding,
         sweep=partial(_sweep, target=target),
+        serves_less=partial(serves_less, target=target),
     )
 
 

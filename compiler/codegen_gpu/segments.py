@@ -14,7 +14,7 @@ from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.segment_frame import SegmentFrame, run_first
-from onnxc.compiler.ir.dim_symbols import evaluate, substitute
+from onnxc.compiler.ir.dim_symbols import evaluate, lone_symbol, substitute
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.planning.kernel_plan import Kernel, Launch, Segment, Variant
 from onnxc.compiler.planning.schedules import PROGRAM_ALIGNMENT
@@ -94,7 +94,7 @@ class _Launches:
         table: SizeTable,
     ) -> None:
         self.frame, self.f = frame, frame.f
-        self.kernels, self.locations, self.table = kernels, locations, table
+        self.kernels, self.locations, self.table, self.counts = kernels, locations, table, segment.counts
         f = self.f
         variants = [variant for launch in segment.launches for variant in launch.variants]
         steps = [step for variant in variants for step in kernels[variant.kernel].code.steps]
@@ -186,6 +186,9 @@ class _Launches:
                 return self.f.gep(frame.address(launch.scratch), frame.size(substitute(argument.value, sizes)))
             case "location":
                 return self.locations[str(launch.location or "")]
+            case "count":
+                symbol = lone_symbol(substitute(argument.value, sizes))
+                return frame.address(next(buffer for name, buffer in self.counts if name == symbol))
             case "table":
                 return self.table.entry(substitute(argument.value, sizes))
         return frame.size(substitute(argument.value, sizes))

@@ -12,6 +12,8 @@ from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Attribute, Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.types import ShapedType, TensorType, Type, type_symbols
+from onnxc.compiler.planning.kernel_plan import BindLate as PlannedBindLate
+from onnxc.compiler.planning.kernel_plan import BindMost as PlannedBindMost
 from onnxc.compiler.planning.kernel_plan import BindSizes as PlannedBindSizes
 from onnxc.compiler.planning.kernel_plan import (
     Branch,
@@ -31,6 +33,8 @@ from onnxc.compiler.planning.kernel_plan import Release as PlannedRelease
 from onnxc.compiler.planning.place_buffers import value_bytes
 from onnxc.runtime.program import (
     Binding,
+    BindLate,
+    BindMost,
     BindSizes,
     Body,
     Check,
@@ -223,9 +227,11 @@ class _BodyWriter:
             late=step.late,
         )
 
-    def _step(self, step: Segment | Routine | OpStep | PlannedRelease) -> Step:
+    def _step(self, step: Segment | Routine | OpStep | PlannedBindMost | PlannedBindLate | PlannedRelease) -> Step:
         if isinstance(step, PlannedRelease):
             return Release(tuple(self.slot(value) for value in step.values))
+        if isinstance(step, PlannedBindLate):
+            return self._bind_late(step)
         if isinstance(step, Segment):
             return self._launch(step, step.arena_bytes)
         if isinstance(step, Routine):
@@ -234,6 +240,9 @@ class _BodyWriter:
         slots = tuple(self.slot(operand) for operand in op.operands)
         outputs = tuple(self.slot(result) for result in op.results)
         match step:
+            case PlannedBindMost():
+                most, room = (self.program.size(size) for size in (step.most, step.room))
+                return BindMost(slots[0], self.program.symbol(step.symbol), most, room)
             case PlannedBindSizes():
                 names = op.attributes["symbols"]
                 assert isinstance(names, tuple)
@@ -247,6 +256,15 @@ class _BodyWriter:
             case Loop():
                 return self._while(step, slots, outputs)
         return self._host(op, slots, outputs)
+
+    def _bind_late(self, step: PlannedBindLate) -> BindLate:
+        """What is read at last, and the types that values have then."""
+        return BindLate(
+            tuple(map(self.slot, step.counts)),
+            tuple(self.program.symbol(name) for op in step.ops for name in bound_symbols(op)),
+            tuple(map(self.slot, step.values)),
+            tuple(self.program.spec(value.type) for value in step.values),
+        )
 
     def _host(self, op: Op, slots: tuple[int, ...], outputs: tuple[int, ...]) -> Host:
         """What the host carries out by a function."""

@@ -10,6 +10,7 @@ from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dim_symbols import substitute
 from onnxc.compiler.ir.dims import Bounds, Dim, at_least
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.bind_late import check_bind_late
 from onnxc.compiler.planning.kernel_plan import (
     Buffer,
     KernelPlan,
@@ -33,7 +34,7 @@ def check_plan(plan: KernelPlan) -> None:
 
     A launch must also serve every call, use buffers of the arena that are in use, and read its constants in one layout
     for all its variants. A routine must find in its buffers what it has put there. Steps must find what they read: not
-    released, and where launches run on a device, on the side where they read it.
+    released, and where launches run on a device, on the side where they read it, sizes included.
     """
     for step in walk_steps(plan.body.steps):
         if isinstance(step, Segment):
@@ -44,6 +45,7 @@ def check_plan(plan: KernelPlan) -> None:
             check_routine(step, plan.kernels)
     for region in walk_regions(plan.body):
         check_releases(region)
+        check_bind_late(region)
     check_transfers(plan)
 
 

@@ -15,7 +15,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT
 from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding, reads_no_padding
-from onnxc.compiler.planning.kernel_plan import Guard, KernelKind, Residency, SizeRange
+from onnxc.compiler.planning.kernel_plan import Guard, Kernel, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
 from onnxc.runtime.records import record
@@ -125,7 +125,9 @@ class PlanTarget:
     that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
     whether the kernel of an anchor pads an operand as it reads it. sweep: the cost at each number of a case's sweep,
     infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
-    the costs of the primitives, that is done again for each vector of elements that an index picks.
+    the costs of the primitives, that is done again for each vector of elements that an index picks. serves_less:
+    whether a kernel that is launched for the most of the symbols that it loads does what is right for less; None where
+    no kernel loads sizes.
     """
 
     name: str
@@ -144,6 +146,7 @@ class PlanTarget:
     writes_several: Collection[KernelKind] = ()
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding
+    serves_less: Callable[[Kernel], bool] | None = None
 
 
 def choose_schedules(

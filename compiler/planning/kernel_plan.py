@@ -43,12 +43,17 @@ class Weight:
 
 @record(eq=False)
 class Kernel:
-    """A block to compile, and how. Symbols in its sizes are arguments, in the order of `symbols`."""
+    """A block to compile, and how. Symbols in its sizes are arguments, in the order of `symbols`.
+
+    loads: those of the symbols that it loads from the memory of the device. It is launched for the most that these may
+    be.
+    """
 
     kind: KernelKind
     block: Block
     symbols: tuple[str, ...]
     schedule: Schedule
+    loads: tuple[str, ...] = ()
 
     def scheduled(self, kind: type[S]) -> S:
         """The schedule, which is of this class."""
@@ -56,7 +61,8 @@ class Kernel:
         return self.schedule
 
     def __str__(self) -> str:
-        return f"{self.kind} ({', '.join(self.symbols)}) {{{self.schedule}}}\n{print_block(self.block)}"
+        symbols = (f"{name} loaded" if name in self.loads else name for name in self.symbols)
+        return f"{self.kind} ({', '.join(symbols)}) {{{self.schedule}}}\n{print_block(self.block)}"
 
 
 @record
@@ -148,6 +154,8 @@ class Segment:
 
     slots: the bytes of each slot of the arena, which lie behind each other. A slot that begins behind many others has
     an offset that is a long sum, where all their sizes come from data; so it is never written out.
+
+    counts: symbols that are bound late, and where the integer lies that each of them is, for kernels to load.
     """
 
     inputs: tuple[Value, ...]
@@ -155,6 +163,7 @@ class Segment:
     launches: tuple[Launch, ...]
     slots: tuple[Dim, ...] = ()
     lifetimes: tuple[Lifetime, ...] = ()
+    counts: tuple[tuple[str, Buffer], ...] = ()
 
     @property
     def arena_bytes(self) -> Dim:
@@ -181,6 +190,32 @@ class BindSizes:
     """Integers in memory become symbols."""
 
     op: Op
+
+
+@record(eq=False)
+class BindMost:
+    """A symbol becomes the most that the integer in memory may be, so that nobody waits for it: a `BindLate` follows.
+
+    room: the bytes that segments before that take for it, and the elements that their kernels count, together.
+    """
+
+    op: Op
+    symbol: str
+    most: Dim
+    room: Dim
+
+
+@record(eq=False)
+class BindLate:
+    """The integers in memory become the symbols that they are, and values made for the most get their shapes."""
+
+    ops: tuple[Op, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def counts(self) -> tuple[Value, ...]:
+        """The integers."""
+        return tuple(operand for op in self.ops for operand in op.operands)
 
 
 @record(eq=False)
@@ -277,7 +312,7 @@ class Routine:
 
 
 OpStep = Loop | Branch | GuardStep | BindSizes | HostStep | Collective
-PlanStep = Segment | Routine | OpStep | Transfer | Release
+PlanStep = Segment | Routine | OpStep | BindMost | BindLate | Transfer | Release
 
 
 @record(eq=False)
@@ -323,6 +358,8 @@ def values_read(step: PlanStep) -> tuple[Value, ...]:
             return step.inputs
         case Transfer():
             return (step.value,)
+        case BindLate():
+            return (*step.counts, *step.values)
         case Release():
             return ()
     return tuple(step.op.operands)
@@ -333,7 +370,7 @@ def values_made(step: PlanStep) -> tuple[Value, ...]:
     match step:
         case Segment() | Routine():
             return step.outputs
-        case Transfer() | Release():
+        case Transfer() | Release() | BindMost() | BindLate():
             return ()
     return tuple(step.op.results)
 
@@ -419,6 +456,12 @@ def _step_text(step: PlanStep, names: ValueNames) -> str:
         case BindSizes():
             symbols = ", ".join(map(str, _symbols(step.op)))
             return f"bind sizes {symbols} from {_values_text(step.op.operands, names)}"
+        case BindMost():
+            return f"bind {step.symbol} to {step.most}, the most of {_values_text(step.op.operands, names)}"
+        case BindLate():
+            symbols = ", ".join(str(symbol) for op in step.ops for symbol in _symbols(op))
+            counts, values = (_values_text(each, names) for each in (step.counts, step.values))
+            return f"bind late {symbols} from {counts}, shapes of ({values})"
     flow = _flow_text(values_read(step), values_made(step), names)
     match step:
         case Segment():

@@ -15,6 +15,7 @@ from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.ir.types import type_symbols
+from onnxc.compiler.planning.bind_late import bind_late
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
@@ -84,11 +85,14 @@ def plan_kernels(
     body, kept = with_packed_shares(planner.region(module.main.body, frozenset()), planner.shares)
     if target.compiles_steps:
         body = with_routines(body, frozenset(), lambda value: planner.weight(value, None).index, planner.kernels)
+    kernels = tuple(planner.kernels)
+    if target.serves_less is not None:
+        body, kernels = bind_late(body, kernels, target.serves_less)
     body = release_values(body)
     plan = KernelPlan(
         module.name,
         replace(module.main, body=body.block),
-        tuple(planner.kernels),
+        kernels,
         tuple(planner.constants),
         tuple(planner.weights),
         body,

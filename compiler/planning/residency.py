@@ -12,6 +12,8 @@ from typing import Literal
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.types import is_host_type
 from onnxc.compiler.planning.kernel_plan import (
+    BindLate,
+    BindMost,
     Branch,
     Collective,
     GuardStep,
@@ -102,8 +104,9 @@ class _Walk:
 
     def steps_of(self, region: Region) -> list[Whereabouts]:
         """Follows the steps; where the results are."""
-        for step in region.steps:
-            self._step(step)
+        last = max((k for k, step in enumerate(region.steps) if not isinstance(step, Release | Transfer)), default=0)
+        for ordinal, step in enumerate(region.steps):
+            self._step(step, is_last=ordinal == last)
         return [self._where(value) for value in region.block.results]
 
     def read(self, value: Value, to: Residency, reader: Op | None) -> None:
@@ -128,7 +131,7 @@ class _Walk:
         self.needless += self.unread.values()
         return Region(region.block, tuple(self.steps))
 
-    def _step(self, step: PlanStep) -> None:
+    def _step(self, step: PlanStep, *, is_last: bool) -> None:
         match step:
             case Transfer():
                 self._transfer(step)
@@ -137,7 +140,12 @@ class _Walk:
                     self.read(value, "device", None)
                 self.whereabouts |= dict.fromkeys(step.outputs, "device")
                 self.steps.append(step)
-            case Release() | GuardStep():
+            case BindLate():
+                # What is read last comes with the outputs of the call.
+                for op in () if is_last else step.ops:
+                    self.read(op.operands[0], "host", op)
+                self.steps.append(step)
+            case Release() | GuardStep() | BindMost():
                 self.steps.append(step)
             case _:
                 self._op_step(step)

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.planning.kernel_plan import (
+    BindMost,
     BindSizes,
     Branch,
     Collective,
@@ -172,7 +173,7 @@ class _Walk:
                 self._expect(step.op)
             case Loop():
                 raise _undecided(step.op, "how often the loop goes round")
-            case BindSizes():
+            case BindSizes() | BindMost():
                 raise _undecided(step.op, f"the size {', '.join(bound_symbols(step.op))}")
 
     def _branch(self, step: Branch) -> None:

@@ -4,7 +4,20 @@ from collections.abc import Iterator, Mapping
 
 from onnxc.inspecting.report_tables import Json
 from onnxc.runtime.pages.drawing import Box, drawing
-from onnxc.runtime.program import BindSizes, Body, Guard, Host, If, JsonValue, Launch, Program, Step, While
+from onnxc.runtime.program import (
+    BindLate,
+    BindMost,
+    BindSizes,
+    Body,
+    Guard,
+    Host,
+    If,
+    JsonValue,
+    Launch,
+    Program,
+    Step,
+    While,
+)
 from onnxc.runtime.records import record
 
 __all__ = ["program_views"]
@@ -46,6 +59,12 @@ def _shown(step: Step) -> _Shown | None:
         case BindSizes():
             symbols = ", ".join(f"s[{symbol}]" for symbol in step.symbols)
             return _Shown("bind sizes", symbols, (step.slot,), (), {})
+        case BindMost():
+            return _Shown("bind most", f"s[{step.symbol}]", (step.slot,), (), {"most": step.most, "room": step.room})
+        case BindLate():
+            symbols = ", ".join(f"s[{symbol}]" for symbol in step.symbols)
+            shapes = "; ".join(f"[{', '.join(spec.shape)}]" for spec in step.specs)
+            return _Shown("bind late", symbols, (*step.slots, *step.arrays), (), {"shapes": shapes})
         case Guard():
             said = {"left": step.left, "right": step.right, "else": step.message, "for": step.location}
             return _Shown("guard", step.relation, (), (), said)

@@ -87,6 +87,11 @@ class DeviceArray(DeviceValue):
             self._host = self._download()
         return self._host
 
+    def first(self, shape: tuple[int, ...]) -> "DeviceArray":
+        if shape == self.shape:
+            return self
+        return DeviceArray(self.device, self.address, shape, self.dtype, self.owner, self.work)
+
     def within(self, work: Work) -> "DeviceArray":
         """The array as a call sees it while it lasts."""
         return DeviceArray(self.device, self.address, self.shape, self.dtype, self, work, self._host)

@@ -24,7 +24,7 @@ from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
 from onnxc.runtime.records import record
 
-__all__ = ["LaunchSizes", "NativeLaunch"]
+__all__ = ["LaunchSizes", "NativeLaunch", "expect_possible"]
 
 # The sizes of so many combinations are kept.
 SIZES_KEPT = 256
@@ -176,9 +176,7 @@ def _sizes_function(
 
     def sizes_at(symbols: tuple[int, ...]) -> LaunchSizes:
         arena_bytes, *dims = evaluate(symbols)
-        if min(dims, default=0) < 0:
-            size = next(size for size in dims if size < 0)
-            raise InputError(f"the inputs make a size of {size}", code="impossible-size")
+        expect_possible(dims)
         shapes = tuple([tuple(dims[begin:end]) for begin, end in pairwise(ends)])
         nbytes = tuple([prod(shape) * itemsize for shape, itemsize in zip(shapes, itemsizes, strict=True)])
         # An array without elements may still have strides that nothing can count.
@@ -188,6 +186,13 @@ def _sizes_function(
         return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes, tuple(map(array_maker, nbytes)))
 
     return sizes_at
+
+
+def expect_possible(dims: Sequence[int]) -> None:
+    """InputError where a size is below 0."""
+    if min(dims, default=0) < 0:
+        size = next(size for size in dims if size < 0)
+        raise InputError(f"the inputs make a size of {size}", code="impossible-size")
 
 
 def _bytes_of_nonempty(shapes: Sequence[tuple[int, ...]], itemsizes: Sequence[int]) -> int:

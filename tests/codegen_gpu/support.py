@@ -6,6 +6,7 @@ Buffers end at a page that cannot be accessed; outputs, arenas and scratch memor
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from onnxc.compiler.ir.dim_symbols import evaluate
 from onnxc.compiler.ir.dims import sum_of
 from onnxc.compiler.ir.interpreter import single_symbol
 from onnxc.compiler.ir.module import Module, Op, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.kernel_plan import (
+    BindLate,
+    BindMost,
     BindSizes,
     Buffer,
     GuardStep,
@@ -98,6 +102,10 @@ class Device(Planned):
         for step in self.plan.body.steps:
             if isinstance(step, Segment):
                 self._segment(step, values, symbols)
+            elif isinstance(step, BindMost):
+                symbols[step.symbol] = evaluate(step.most, symbols)
+            elif isinstance(step, BindLate):
+                self._bind_late(step, values, symbols)
             elif not isinstance(step, GuardStep | Release | Transfer):
                 self._host(step, values, symbols)
         return tuple(self._value(result, values) for result in block.results)
@@ -122,6 +130,14 @@ class Device(Planned):
             values[result] = guarded(np.asarray(array))
             _bind(result, values[result], symbols)
 
+    def _bind_late(self, step: BindLate, values: dict[Value, np.ndarray], symbols: dict[str, int]) -> None:
+        """Arrays that were made for the most are the first elements of these."""
+        for op, count in zip(step.ops, step.counts, strict=True):
+            symbols.update(zip(bound_symbols(op), values[count].tolist(), strict=True))
+        for value in step.values:
+            shape = [evaluate(size, symbols) for size in value.shape]
+            values[value] = values[value].reshape(-1)[: prod(shape)].reshape(shape)
+
     def _segment(self, segment: Segment, values: dict[Value, np.ndarray], symbols: Mapping[str, int]) -> None:
         outputs = [
             guarded(np.empty([evaluate(dim, symbols) for dim in value.shape], value.dtype.numpy), poison=True)
@@ -144,7 +160,8 @@ class Device(Planned):
 
             scratch = 0 if launch.scratch is None else address(launch.scratch)
             inputs_at, outputs_at = [*map(address, launch.inputs)], [*map(address, launch.outputs)]
-            self._launch(launch.variant_for(symbols), inputs_at, outputs_at, scratch, symbols)
+            counts = {name: address(buffer) for name, buffer in segment.counts}
+            self._launch(launch.variant_for(symbols), inputs_at, outputs_at, scratch, symbols, counts)
         values.update(zip(segment.outputs, outputs, strict=True))
 
     def _weight(self, weight: Weight) -> np.ndarray:
@@ -160,6 +177,7 @@ class Device(Planned):
         outputs: Sequence[int],
         scratch: int,
         symbols: Mapping[str, int],
+        counts: Mapping[str, int],
     ) -> None:
         kernel, code = self.plan.kernels[variant.kernel], self.code(variant.kernel)
         own = dict(zip(kernel.symbols, (evaluate(size, symbols) for size in variant.sizes), strict=True))
@@ -176,6 +194,13 @@ class Device(Planned):
                     return scratch + evaluate(argument.value, own)
                 case "location":
                     return 7
+                case "count":
+                    (size,) = (
+                        size
+                        for size, symbol in zip(variant.sizes, kernel.symbols, strict=True)
+                        if symbol == str(argument.value)
+                    )
+                    return counts[str(size)]
             return evaluate(argument.value, own)
 
         for step in code.steps:

@@ -11,6 +11,8 @@ import pytest
 from onnxc.runtime.encoding import DecodeError, decode_program, encode_program
 from onnxc.runtime.program import (
     Binding,
+    BindLate,
+    BindMost,
     BindSizes,
     Body,
     Check,
@@ -56,6 +58,8 @@ PROGRAM = Program(
             If(2, (0,), (5,), INNER, INNER, (Binding(5, 0, 1),)),
             While(2, 2, (0,), (1,), (6, 7), (VECTOR,), LOOP, 1, ()),
             Release((4, 5)),
+            BindMost(6, 1, "s[0]", "8*s[0] + 8"),
+            BindLate((6,), (1,), (3,), (TensorSpec("f32", ("s[1]",)),)),
         ),
     ),
 )  # fmt: skip
@@ -164,6 +168,16 @@ def set_field(index: int | None, name: str, new: Json) -> Callable[[dict[str, Js
         set_field(6, "captures", []),
         set_field(6, "trip_symbol", 2),
         set_field(7, "slots", [9]),
+        set_field(8, "slot", 5),
+        set_field(8, "symbol", 2),
+        set_field(8, "most", "print(1)"),
+        set_field(8, "room", "s[2]"),
+        set_field(9, "slots", [4]),
+        set_field(9, "symbols", []),
+        set_field(9, "symbols", [-1]),
+        set_field(9, "arrays", [5]),
+        set_field(9, "arrays", []),
+        set_field(9, "specs", [{"dtype": "f31", "shape": ["1"]}]),
     ],
 )
 def test_what_is_no_program_is_refused(change: Callable[[dict[str, Json]], None]) -> None:

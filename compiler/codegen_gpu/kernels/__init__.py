@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_gpu.source.composites import COMPOSITES
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelCode
+from onnxc.compiler.codegen_gpu.source.loaded_sizes import with_counted_sizes
 from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.decompose import decompose_kernel
@@ -24,9 +25,12 @@ FOLLOWED = ("contraction", "convolution", "block_product")
 
 
 def emit_kernel(kernel: Kernel, target: Target) -> KernelCode:
-    """The code of a kernel; composites are taken apart, but those that are one expression behind a product."""
+    """The code of a kernel, which loads what it has to load.
+
+    Composites are taken apart, but those that are one expression behind a product.
+    """
 
     def keeps(op: Op) -> bool:
         return op.name in COMPOSITES and kernel.kind in FOLLOWED and op.operands[0].dtype in (F32, F16, BF16)
 
-    return EMITTERS[kernel.kind](decompose_kernel(kernel, keeps), target)
+    return with_counted_sizes(EMITTERS[kernel.kind](decompose_kernel(kernel, keeps), target), kernel.loads)

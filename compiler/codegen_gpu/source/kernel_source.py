@@ -12,7 +12,7 @@ from onnxc.runtime.records import record
 
 __all__ = ["Argument", "ArgumentKind", "DeviceStep", "KernelCode", "KernelParameter", "KernelSource"]
 
-ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size", "table"]
+ArgumentKind = Literal["input", "output", "status", "scratch", "location", "size", "table", "count"]
 
 
 @record
@@ -57,7 +57,7 @@ class Argument:
 
     value: the number of an input or output, the offset in bytes of a place in the scratch memory, the number of a
     location in the source model, or a size in the kernel's symbols, which "table" passes as the address of its entry
-    in the table of growing sizes; of no meaning for "status".
+    in the table of growing sizes, and "count", a symbol, as the address of its integer; of no meaning for "status".
     """
 
     kind: ArgumentKind

@@ -9,8 +9,11 @@ import pytest
 
 from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.program import (
     Binding,
+    BindLate,
+    BindMost,
     BindSizes,
     Constant,
     Guard,
@@ -241,6 +244,40 @@ def test_data_on_the_device_become_sizes(fake: FakeDriver) -> None:
         host("iota", [], [3], shape=[{"size": "s[1]"}], axis=0, dtype={"dtype": "f32"}),
     ]  # fmt: skip
     assert_same(one(fake, program(body(4, [0], [3], steps)), np.ones(1, np.float32)), np.arange(3, dtype=np.float32))
+
+
+def counted(room: str, shape: str = "s[0]") -> Program:
+    """The first `k` elements of an affine vector of 3, launched for all of them where room is small."""
+    steps = [
+        BindMost(1, 0, "3", room), step("affine", [0], [2]), BindLate((1,), (0,), (2,), (TensorSpec("f32", (shape,)),)),
+    ]  # fmt: skip
+    inputs = [vector("x", "3"), Parameter("k", "i64", ("1",), "i64[1]")]
+    return program(body(3, [0, 1], [2], steps, bindings=[]), inputs)
+
+
+@pytest.mark.parametrize("room", ["12*s[0]", "1000000000*s[0]"])
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_what_was_launched_for_the_most_is_as_large_as_data_says(fake: FakeDriver, k: int, room: str) -> None:
+    assert_same(one(fake, counted(room), X, np.array([k])), affine(X)[:k])
+    launched = 3 if room == "12*s[0]" else k
+    assert [launch.values[-1] for launch in fake.launches] == [launched] * 2 * (launched > 0)
+
+
+def test_an_array_on_the_device_that_was_launched_for_the_most_is_shorter(fake: FakeDriver) -> None:
+    exe, given = executable(fake, counted("0")), WithInterface(fake, X)
+    for k in (3, 2, 0):
+        found = exe(given, np.array([k]))
+        assert isinstance(found, DeviceArray)
+        assert (found.shape, found.nbytes) == ((k,), 4 * k)
+        assert_same(found.numpy(), affine(X)[:k])
+
+
+def test_data_that_make_a_size_below_0_are_refused_late(fake: FakeDriver) -> None:
+    with pytest.raises(InputError, match="the inputs make a size of -1") as refused:
+        one(fake, counted("0", "s[0] - 1"), X, np.array([0]))
+    assert refused.value.code == "impossible-size"
+    with pytest.raises(InputError, match="N is -1 by the data, expected 0 or more"):
+        one(fake, counted("0"), X, np.array([-1]))
 
 
 @pytest.mark.parametrize("flag", [True, False])

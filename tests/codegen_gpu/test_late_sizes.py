@@ -1,0 +1,289 @@
+"""Sizes that kernels compute, and kernels that load them: models whose calls wait for no size before the end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
+from onnxc.compiler.codegen_gpu.serves_less import serves_less
+from onnxc.compiler.codegen_gpu.source.kernel_source import (
+    Argument,
+    DeviceStep,
+    KernelCode,
+    KernelParameter,
+    KernelSource,
+)
+from onnxc.compiler.codegen_gpu.source.loaded_sizes import can_compute, with_counted_sizes
+from onnxc.compiler.codegen_gpu.transfers import find_transfers
+from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
+from onnxc.compiler.ir.dims import Dim, Size, floordiv, mod
+from onnxc.compiler.planning.kernel_plan import BindMost, Kernel
+from onnxc.compiler.planning.plan import plan_kernels
+from onnxc.runtime import steps
+from onnxc.runtime.executable import Executable
+from onnxc.runtime.gpu.arrays import DeviceArray
+from tests.codegen_gpu.support import SM_90, make
+from tests.runtime.gpu.foreign import WithInterface
+from tests.support.arrays import assert_close
+from tests.support.fake_gpu import FakeRun, compile_for_fake
+from tests.support.models import model_from_text
+
+COUNT, BATCH = Size.symbol("s1"), Size.symbol("s0")
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>'
+
+Feed = Mapping[str, np.ndarray]
+
+# Of the sums over boxes.
+MOST_TERMS = 30
+
+# Boxes of several images and classes, gathered with their scores; the best of them, and their mean.
+DETECTOR = """
+detector (float[IMAGES, BOXES, 4] b, float[IMAGES, 3, BOXES] s, float least) => (
+    float[found, 4] boxes, float[found] scores, int64[found] classes, float[few] best, int64[few] where,
+    float[4] mean) {
+  most = Constant <value = int64 {5}> ()
+  overlap = Constant <value_float = 0.5> ()
+  kept = NonMaxSuppression (b, s, most, overlap, least)
+  image_and_box = Constant <value_ints = [0, 2]> ()
+  rows = Gather <axis = 1> (kept, image_and_box)
+  boxes = GatherND (b, rows)
+  scores = GatherND (s, kept)
+  one = Constant <value = int64 {1}> ()
+  classes = Gather <axis = 1> (kept, one)
+  size = Shape (scores)
+  three = Constant <value_ints = [3]> ()
+  k = Min (size, three)
+  best, where = TopK (scores, k)
+  axes = Constant <value_ints = [0]> ()
+  sums = ReduceSum <keepdims = 0> (boxes, axes)
+  hundredth = Constant <value_float = 0.01> ()
+  mean = Mul (sums, hundredth)
+}
+"""
+
+COMPRESSED = """
+compressed (float[rows, 3] x, bool[rows] wanted) => (float[kept, 3] y, float[3, kept] turned, int64[2] shape) {
+  y = Compress <axis = 0> (x, wanted)
+  turned = Transpose <perm = [1, 0]> (y)
+  shape = Shape (y)
+}
+"""
+
+PLACES = "places (float[4, 6] x) => (int64[2, found] y) { y = NonZero (x) }"
+
+DISTINCT = "distinct (int64[n] x) => (int64[k] y, int64[k] counts) { y, first, inverse, counts = Unique (x) }"
+
+# Of what was found first, what is found again.
+TWICE = """
+twice (float[n] x, float low, float high) => (float[some] y, float[fewer] z) {
+  above = Greater (x, low)
+  y = Compress (x, above)
+  under = Less (y, high)
+  z = Compress (y, under)
+}
+"""
+
+# A step on the host reads what was found, and kernels go on with what it makes.
+HOST_BEHIND = """
+behind (float[n] x) => (float[found] z, string[found] t) {
+  zero = Constant <value_float = 0.0> ()
+  above = Greater (x, zero)
+  y = Compress (x, above)
+  t = Cast <to = 8> (y)
+  back = Cast <to = 1> (t)
+  z = Add (back, back)
+}
+"""
+
+
+def compiled(text: str) -> tuple[FakeRun, Executable]:
+    """A model on the fake device, and on the CPU."""
+    source = model_from_text(HEADER + text).SerializeToString()
+    return compile_for_fake(source), onnxc.compile(source, threads=1)
+
+
+def boxes(images: int, count: int, least: float) -> Feed:
+    draw = np.random.default_rng(count)
+    low = draw.random((images, count, 2))
+    corners = np.concatenate([low, low + draw.random((images, count, 2))], 2)
+    scores = draw.random((images, 3, count))
+    return {
+        "b": corners.astype(np.float32),
+        "s": scores.astype(np.float32),
+        "least": np.array(least, np.float32),
+    }
+
+
+def rows(count: int, kept: int) -> Feed:
+    wanted = np.random.default_rng(count).permutation(np.arange(count) < kept)
+    return {"x": np.arange(3 * count, dtype=np.float32).reshape(count, 3), "wanted": wanted}
+
+
+def numbers(count: int, low: float, high: float) -> Feed:
+    x = np.random.default_rng(count).permutation(count).astype(np.float32)
+    return {"x": x, "low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+
+
+STATIC = DETECTOR.replace("IMAGES", "2").replace("BOXES", "7")
+SYMBOLIC = DETECTOR.replace("IMAGES", "images").replace("BOXES", "boxes")
+
+# None, one, some and all are found; none could be; more than a program of a kernel takes.
+CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
+    "static": (STATIC, [boxes(2, 7, least) for least in (2.0, 0.98, 0.5, -1.0)]),
+    "symbolic": (SYMBOLIC, [boxes(*each) for each in ((1, 1, -1.0), (2, 40, 0.9), (2, 40, 2.0), (1, 0, 0.0))]),
+    "compressed": (COMPRESSED, [rows(*each) for each in ((5, 0), (5, 1), (5, 5), (0, 0), (3000, 1), (3000, 2900))]),
+    "places": (PLACES, [{"x": (np.arange(24) < k).astype(np.float32).reshape(4, 6)} for k in (0, 1, 11, 24)]),
+    "distinct": (DISTINCT, [{"x": np.arange(n) % k} for n, k in ((0, 1), (9, 1), (9, 9), (1300, 7))]),
+    "twice": (
+        TWICE,
+        [numbers(*each) for each in ((40, 50, 0), (40, 20, 22), (40, -1, 99), (0, 0, 0), (2000, 9, 1500))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_types_and_shapes_are_those_of_the_cpu_and_no_size_is_waited_for(name: str) -> None:
+    text, feeds = CASES[name]
+    run, oracle = compiled(text)
+    assert find_transfers(run.plan) == ()
+    assert any(isinstance(step, BindMost) for step in run.plan.body.steps)
+    for feed in feeds:
+        # Again when memory has what the first call left.
+        for _ in range(2):
+            found, wanted = run.executable.run(feed), oracle.run(feed)
+            assert found.keys() == wanted.keys()
+            for output, value in wanted.items():
+                assert_close(np.asarray(found[output]), np.asarray(value), terms=MOST_TERMS)
+    run.driver.check()
+
+
+def waits(run: FakeRun, feed: Feed) -> str:
+    """The launches (L), waits (W) and copies to the host (H) of a call, in order."""
+    letters = {"cuLaunchKernelEx": "L", "cuStreamSynchronize": "W", "cuMemcpyDtoHAsync_v2": "H"}
+    start = len(run.driver.calls)
+    run.executable.run(feed)
+    return "".join(letters.get(call, "") for call in run.driver.calls[start:])
+
+
+def test_a_call_launches_all_kernels_before_it_reads_a_count() -> None:
+    run, _ = compiled(SYMBOLIC)
+    feed = boxes(2, 9, 0.5)
+    run.executable.run(feed)
+    calls = waits(run, feed)
+    assert calls.startswith("L" * calls.count("L"))
+
+
+def test_where_the_most_takes_too_much_room_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, oracle = compiled(COMPRESSED)
+    monkeypatch.setattr(steps, "LARGEST_ROOM", 4000)
+    for count, kept, waited in ((9, 4, False), (3000, 2, True), (9, 4, False)):
+        feed = rows(count, kept)
+        run.executable.run(feed)
+        calls = waits(run, feed)
+        assert ("L" in calls[calls.index("W") :]) is waited
+        for output, value in run.executable.run(feed).items():
+            assert_close(np.asarray(value), np.asarray(oracle.run(feed)[output]))
+    run.driver.check()
+
+
+def test_a_step_on_the_host_waits_and_finds_what_was_counted() -> None:
+    run, oracle = compiled(HOST_BEHIND)
+    assert next(transfer.value.split(":")[0] for transfer in find_transfers(run.plan)) == "the result of reshape"
+    for feed in ({"x": np.array([1, -2, 3.5], np.float32)}, {"x": -np.ones(5, np.float32)}):
+        found, wanted = run.executable.run(feed), oracle.run(feed)
+        assert_close(np.asarray(found["z"]), np.asarray(wanted["z"]))
+        assert np.asarray(found["t"]).tolist() == np.asarray(wanted["t"]).tolist()
+    run.driver.check()
+
+
+def test_arrays_on_the_device_have_the_size_that_was_counted() -> None:
+    run, oracle = compiled(COMPRESSED)
+    for kept in (0, 2, 7):
+        feed = rows(7, kept)
+        wanted = oracle.run(feed)
+        given = {name: WithInterface(run.driver, value) for name, value in feed.items()}
+        stream = run.driver.streams.create()
+        for found in (run.executable.run(given), run.executable.run(given, stream=stream)):
+            for output, value in wanted.items():
+                array = found[output]
+                assert isinstance(array, DeviceArray)
+                assert_close(array.numpy(), np.asarray(value))
+        out = np.zeros((kept, 3), np.float32)
+        run.executable.run(given, out={"y": out})
+        assert_close(out, np.asarray(wanted["y"]))
+    run.driver.check()
+
+
+# Kernels
+
+
+def _code(grid: tuple[Dim, Dim, Dim], *sizes: Dim, divisible: tuple[str, ...] = ()) -> KernelCode:
+    parameters = (KernelParameter("y0", "*fp32"), *(KernelParameter(f"n{k}", "i32") for k in range(len(sizes))))
+    names = ", ".join(parameter.name for parameter in parameters)
+    text = f"@triton.jit\ndef kernel({names}):\n    pass\n"
+    arguments = (Argument("output", 0), *(Argument("size", size) for size in sizes))
+    return KernelCode((DeviceStep(KernelSource(text, parameters, divisible=divisible), grid, arguments),))
+
+
+def test_sizes_are_computed_from_what_is_loaded_and_programs_beyond_the_grid_leave() -> None:
+    blocks, sizes = floordiv(COUNT * BATCH + 127, 128), (COUNT, BATCH, COUNT * 16, minimum(COUNT, 7) + 2)
+    (step,) = with_counted_sizes(_code((blocks, BATCH, 1), *sizes, divisible=("n2",)), ("s1",)).steps
+    assert step.source.text == (
+        "@triton.jit\n"
+        "def kernel(y0, n1, count0_at, own0):\n"
+        "    count0 = tl.load(count0_at)\n"
+        "    n0 = (count0).to(tl.int32)\n"
+        "    n2 = tl.multiple_of((count0 * 16).to(tl.int32), 16)\n"
+        "    n3 = (tl.minimum(7, count0) + 2).to(tl.int32)\n"
+        "    g0 = (((own0 * count0 + 127) // 128)).to(tl.int32)\n"
+        "    if tl.program_id(0) >= g0:\n"
+        "        return\n"
+        "    pass\n"
+    )
+    assert [parameter.type for parameter in step.source.parameters] == ["*fp32", "i32", "*i64", "i64"]
+    assert [argument.kind for argument in step.arguments] == ["output", "size", "count", "size"]
+    assert [argument.value for argument in step.arguments] == [0, BATCH, COUNT, BATCH]
+    assert (step.source.divisible, step.grid) == ((), (blocks, BATCH, 1))
+
+
+def test_kernels_in_which_nothing_is_counted_stay_what_they_are() -> None:
+    code = _code((BATCH, 1, 1), BATCH)
+    assert with_counted_sizes(code, ("s1",)) == code
+    assert with_counted_sizes(code, ()) is code
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (COUNT * BATCH - 3, True),
+        (floordiv(COUNT + 7, 8) * mod(COUNT, 4), True),
+        (maximum(COUNT, minimum(BATCH, 9)), True),
+        # A kernel divides towards zero what data says, and not by zero.
+        (floordiv(COUNT * Size.symbol("?read"), 8), False),
+        (floordiv(COUNT, BATCH), False),
+        (bcast(COUNT, BATCH), False),
+        (minimum(floordiv(COUNT, BATCH), 5), False),
+    ],
+)
+def test_what_a_kernel_can_compute(size: Dim, expected: bool) -> None:
+    assert can_compute(size) is expected
+
+
+def kernel_of(types: Sequence[str], build: object) -> Kernel:
+    (kernel,) = plan_kernels(make(list(types), build), gpu_plan_target(SM_90)).kernels  # type: ignore[arg-type]
+    return kernel
+
+
+def test_kernels_whose_programs_are_fewer_serve_less() -> None:
+    kernel = kernel_of(["f32[N, 3]"], lambda ir, x: ir.neg(x))
+    assert serves_less(replace(kernel, loads=kernel.symbols), SM_90)
+
+
+def test_kernels_of_what_is_left_of_a_size_do_not_serve_less() -> None:
+    rest = Size.symbol("N") - Size.symbol("M")
+    kernel = kernel_of(["f32[N]", "f32[M]"], lambda ir, x, y: ir.neg(ir.slice_axis(x, 0, 0, rest)))
+    assert not any(serves_less(replace(kernel, loads=(name,)), SM_90) for name in kernel.symbols)
