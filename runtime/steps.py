@@ -64,6 +64,7 @@ __all__ = [
     "native_step",
     "prepare_body",
     "prepared_host",
+    "prepared_most",
     "ready_array",
     "run_body",
     "symbols_in",
@@ -338,13 +339,23 @@ def _prepare_bind_sizes(read: Sequence[int], bound: Sequence[int], declared: Seq
     return run
 
 
-def _prepare_bind_most(step: BindMost, declared: Sequence[Symbol]) -> RunStep[W]:
+def prepared_most(step: BindMost) -> Callable[[Symbols], bool]:
+    """A function that makes the symbol the most that it may be, and says whether there is room for that."""
     most_at, room_at = compile_sizes([step.most]), compile_sizes([step.room])
+
+    def bind(symbols: Symbols) -> bool:
+        (symbols[step.symbol],) = most_at(symbols)
+        return room_at(symbols)[0] <= LARGEST_ROOM
+
+    return bind
+
+
+def _prepare_bind_most(step: BindMost, declared: Sequence[Symbol]) -> RunStep[W]:
+    bind = prepared_most(step)
     read: RunStep[W] = _prepare_bind_sizes((step.slot,), (step.symbol,), declared)
 
     def run(slots: Slots, symbols: Symbols, workspace: W) -> None:
-        (symbols[step.symbol],) = most_at(symbols)
-        if room_at(symbols)[0] > LARGEST_ROOM:
+        if not bind(symbols):
             read(slots, symbols, workspace)
 
     return run

@@ -93,7 +93,9 @@ _EFFECTS: Mapping[str, str] = {
     "cuMemAlloc_v2": "  %wide = add i64 %p1, 511\n  %step = and i64 %wide, -512\n"
     + _counted_up("@next_address", "%step"),
     "cuStreamEndCapture": _counted_up("@next_handle", "1", parameter=1),
-    "cuMemHostAlloc": "  %memory = call ptr @aligned_alloc(i64 64, i64 %p1)\n  store ptr %memory, ptr %p0\n",
+    # What kernels would have counted, and left there, is 0.
+    "cuMemHostAlloc": "  %memory = call ptr @aligned_alloc(i64 64, i64 %p1)\n  store ptr %memory, ptr %p0\n"
+    "  %cleared = call ptr @memset(ptr %memory, i32 0, i64 %p1)\n",
     "cuMemFreeHost": "  call void @free(ptr %p0)\n",
     "cuDeviceGetName": "  store i8 0, ptr %p0\n",
     "cuMemGetInfo_v2": f"  store i64 {_MEMORY_BYTES}, ptr %p0\n  store i64 {_MEMORY_BYTES}, ptr %p1\n",
@@ -110,5 +112,6 @@ _HEADER = f"""
 @next_handle = internal global i64 4096
 @next_address = internal global i64 {_FIRST_ADDRESS}
 declare ptr @aligned_alloc(i64, i64)
+declare ptr @memset(ptr, i32, i64)
 declare void @free(ptr)
 """

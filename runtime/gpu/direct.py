@@ -1,6 +1,5 @@
-"""A program that is one launch: a call stages its arrays, and all that it enqueues is one CUDA graph."""
+"""A program that is one piece of work: a call stages its arrays, and all that it enqueues is one CUDA graph."""
 
-from array import array
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -9,10 +8,10 @@ import numpy as np
 
 from onnxc.runtime.dtypes import DType
 from onnxc.runtime.gpu.arrays import DeviceArray
+from onnxc.runtime.gpu.chain import Chain, LateSizes, Resolved
 from onnxc.runtime.gpu.growing_sizes import GrowingSizes
 from onnxc.runtime.gpu.wanted import Residency, Wanted, as_wanted, uploaded
-from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace, enqueue_launch
-from onnxc.runtime.native.launch import LaunchSizes, NativeLaunch
+from onnxc.runtime.gpu.workspaces import Call, DeviceWorkspace
 from onnxc.runtime.records import record
 from onnxc.runtime.values import as_array
 
@@ -24,7 +23,15 @@ __all__ = ["LARGEST_STAGED_BYTES", "DirectEngine"]
 # Larger arrays of the host are not copied through pinned memory, which other processes lack then.
 LARGEST_STAGED_BYTES = 64 << 20
 
+LARGEST_LATE_BYTES = 1 << 20
+"""Of an array whose size is read late, all that there may be of it is copied to the host up to here, with the others.
+
+A MiB takes about as long as a copy of its own that is waited for, 20 us: an estimate.
+"""
+
 _STAGING_ALIGNMENT = 256
+
+_COUNTED = np.dtype(np.int64)
 
 # What a graph is kept by: the sizes, in place of those that grow their limits and the variants that they choose; the
 # addresses of all arrays; and the bytes that are copied to and from the device.
@@ -33,34 +40,31 @@ _Key = tuple[tuple[int, ...], bytes, tuple[int, ...], int, int]
 
 @record(eq=False)
 class DirectEngine:
-    """Runs the only launch of a program.
+    """Runs the chain of launches that a program is.
 
-    Input k of the launch is input `order[k]` of the program; result k of the program is output `results[k]` of the
-    launch. `defaults` are those of inputs by their ordinals, on the host and on the device, if they are there. Where
-    sizes of the program are `growing`, graphs are kept by their limits.
+    `defaults` are those of inputs by their ordinals, on the host and on the device, if they are there. Where sizes of
+    the program are `growing`, graphs are kept by their limits.
     """
 
-    launch: NativeLaunch
-    order: Sequence[int]
-    results: Sequence[int]
+    chain: Chain
     defaults: Mapping[int, tuple[np.ndarray, DeviceArray | None]]
     growing: GrowingSizes | None = None
 
     def run(
         self, call: Call, values: Sequence["SlotValue"], sizes: tuple[int, ...], wanted: Sequence[Wanted]
     ) -> list["SlotValue"]:
-        """The outputs of a call, each where it is wanted."""
-        launch, workspace, growing = self.launch, call.workspace, self.growing
+        """The outputs of a call, each where it is wanted; `sizes` that are bound late are at their most."""
+        chain, workspace, growing = self.chain, call.workspace, self.growing
         limits, again = sizes, False
         if growing is not None:
             # The first call of a kind may be the last, as that of a prompt: it has no more memory than it needs.
             kind = growing.at_limits(sizes), tuple([x.address for x in values if isinstance(x, DeviceArray)])
             again = workspace.graphs.came_before(kind)
             limits = kind[0] if again else sizes
-        resolved = launch.at(limits)
+        resolved = chain.at(limits)
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
-        inputs = [self._input(index, values[index], call) for index in self.order]
+        inputs = [self._input(index, values[index], call) for index in chain.order]
         outputs = self._outputs(resolved, wanted, inputs, call)
         arriving = self._arriving(inputs, limits)
         leaving = _StagingLayout([x for x in outputs if isinstance(x, np.ndarray)])
@@ -69,7 +73,7 @@ class DirectEngine:
                 workspace.reserve(staging, layout.nbytes)
         choices = b""
         if growing is not None:
-            choices = growing.write(launch, workspace, sizes)
+            choices = growing.write(chain.launches[0], workspace, sizes)
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         for x, offset in zip(arriving.arrays, arriving.offsets, strict=True):
             workspace.incoming.view(offset, x.shape, x.dtype)[...] = x
@@ -77,43 +81,48 @@ class DirectEngine:
             *arriving.addresses(inputs, workspace.incoming.address),
             *leaving.addresses(outputs, workspace.outgoing.address),
         )
-        self._enqueue(call, (limits, choices, addresses, arriving.nbytes, leaving.nbytes), again=again)
+        self._enqueue(call, resolved, (limits, choices, addresses, arriving.nbytes, leaving.nbytes), again=again)
         if leaving.arrays:
             call.synchronize()
-        for x, offset in zip(leaving.arrays, leaving.offsets, strict=True):
+        arrays = leaving.arrays
+        if chain.late is not None:
+            outputs = _with_late_shapes(chain.late, outputs, leaving.offsets, sizes, workspace)
+            arrays = [x for x in outputs if isinstance(x, np.ndarray)]
+        for x, offset in zip(arrays, leaving.offsets, strict=True):
             x[...] = workspace.outgoing.view(offset, x.shape, x.dtype)
-        return [as_wanted(outputs[k], want, call) for k, want in zip(self.results, wanted, strict=True)]
+        return [as_wanted(outputs[k], want, call) for k, want in zip(chain.results, wanted, strict=True)]
 
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
         """As `run` where all arrays lie on the device: nothing is staged, and outputs are new arrays."""
-        launch, workspace = self.launch, call.workspace
-        resolved = launch.at(sizes)
+        chain, workspace = self.chain, call.workspace
+        resolved = chain.at(sizes)
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
-        outputs = call.new_arrays(resolved.shapes, launch.dtypes, resolved.nbytes)
-        addresses = (*[values[k].address for k in self.order], *[output.address for output in outputs])
-        self._enqueue(call, (sizes, b"", addresses, 0, 0))
-        return [outputs[k] for k in self.results]
+        outputs = call.new_arrays(resolved.shapes, chain.dtypes, resolved.nbytes)
+        addresses = (*[values[k].address for k in chain.order], *[output.address for output in outputs])
+        self._enqueue(call, resolved, (sizes, b"", addresses, 0, 0))
+        return [outputs[k] for k in chain.results]
 
-    def _enqueue(self, call: Call, key: _Key, *, again: bool = False) -> None:
+    def _enqueue(self, call: Call, resolved: Resolved, key: _Key, *, again: bool = False) -> None:
         """Enqueues kernels, the copies of what is staged, and that of the status block: as a graph, if it is known."""
-        launch, workspace = self.launch, call.workspace
+        chain, workspace = self.chain, call.workspace
         _, _, addresses, arriving_bytes, leaving_bytes = key
-        workspace.words[launch.first_array : launch.first_array + len(addresses)] = array("q", addresses)
 
         def enqueue(stream: int) -> None:
             _copy_staged(workspace, arriving_bytes, stream, to_device=True)
-            enqueue_launch(launch, workspace, stream)
+            chain.enqueue(workspace, stream, addresses, resolved)
             _copy_staged(workspace, leaving_bytes, stream, to_device=False)
             workspace.status.copy(stream)
 
         workspace.graphs.run(key, call.stream, workspace.stream, enqueue, workspace.settle, again=again)
-        workspace.counts.launches += 1
+        workspace.counts.launches += len(chain.launches)
         call.in_flight = True
 
     def _arriving(self, inputs: Sequence[np.ndarray | DeviceArray], limits: tuple[int, ...]) -> "_StagingLayout":
         """How what a call brings is staged; arrays that grow have room for their limits, behind the table of sizes."""
-        staged = [(x, ordinal) for x, ordinal in zip(inputs, self.order, strict=True) if isinstance(x, np.ndarray)]
+        staged = [
+            (x, ordinal) for x, ordinal in zip(inputs, self.chain.order, strict=True) if isinstance(x, np.ndarray)
+        ]
         arrays = [x for x, _ in staged]
         if self.growing is None:
             return _StagingLayout(arrays)
@@ -121,7 +130,7 @@ class DirectEngine:
         return _StagingLayout(arrays, [room[ordinal] for _, ordinal in staged], self.growing.nbytes)
 
     def _input(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
-        """An input of the only launch: on the device, or an array to be staged."""
+        """An input of the chain: on the device, or an array to be staged."""
         if isinstance(value, DeviceArray):
             return value
         x = as_array(value)
@@ -132,17 +141,23 @@ class DirectEngine:
 
     def _outputs(
         self,
-        resolved: LaunchSizes,
+        resolved: Resolved,
         wanted: Sequence[Wanted],
         inputs: Sequence[np.ndarray | DeviceArray],
         call: Call,
     ) -> list[np.ndarray | DeviceArray]:
-        """An array for each output of the only launch: on the device, or one of the host to be copied to."""
-        residencies = {output: wanted[result] for result, output in enumerate(self.results)}
+        """An array for each output of the chain: on the device, or one of the host to be copied to."""
+        late = self.chain.late_shapes
+        residencies = {output: wanted[result] for result, output in enumerate(self.chain.results)}
         taken = [x for x in inputs if isinstance(x, DeviceArray)]
         outputs: list[np.ndarray | DeviceArray] = []
-        for index, (shape, dtype) in enumerate(zip(resolved.shapes, self.launch.dtypes, strict=True)):
-            output = _output(shape, dtype, residencies[index], taken, call)
+        for index, (shape, dtype) in enumerate(zip(resolved.shapes, self.chain.dtypes, strict=True)):
+            # What is read late is only read on the host.
+            want = residencies.get(index, Residency.HOST)
+            if index in late:
+                output = _late_output(shape, dtype, want, call)
+            else:
+                output = _output(shape, dtype, want, taken, call)
             outputs.append(output)
             if isinstance(output, DeviceArray):
                 taken.append(output)
@@ -192,6 +207,32 @@ def _output(
     if isinstance(want, DeviceArray) or want is Residency.DEVICE or prod(shape) * dtype.itemsize > LARGEST_STAGED_BYTES:
         return call.new_array(shape, dtype, "an output")
     return want if isinstance(want, np.ndarray) and want.shape == shape else np.empty(shape, dtype)
+
+
+def _late_output(shape: tuple[int, ...], dtype: DType, want: Wanted, call: Call) -> np.ndarray | DeviceArray:
+    """An array for the most that there may be; what was given for the output gets what there is."""
+    is_small = prod(shape) * dtype.itemsize <= LARGEST_LATE_BYTES
+    if is_small and (isinstance(want, np.ndarray) or want is Residency.HOST):
+        return np.empty(shape, dtype)
+    return call.new_array(shape, dtype, "an output")
+
+
+def _with_late_shapes(
+    late: LateSizes,
+    outputs: Sequence[np.ndarray | DeviceArray],
+    offsets: Sequence[int],
+    sizes: tuple[int, ...],
+    workspace: DeviceWorkspace,
+) -> list[np.ndarray | DeviceArray]:
+    """The outputs with the shapes that are known now; `offsets` are the places of those that are staged."""
+    left = iter(offsets)
+    staged = {k: next(left) for k, x in enumerate(outputs) if isinstance(x, np.ndarray)}
+    counted = [int(workspace.outgoing.view(staged[k], (1,), _COUNTED)[0]) for k, _ in late.counts]
+    sized = [*outputs]
+    for k, shape in late.at(sizes, counted).items():
+        x = outputs[k]
+        sized[k] = x.first(shape) if isinstance(x, DeviceArray) else np.empty(shape, x.dtype)
+    return sized
 
 
 def _overlap(a: DeviceArray, b: DeviceArray) -> bool:

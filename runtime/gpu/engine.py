@@ -17,14 +17,13 @@ from onnxc.runtime.engine import (
     FastFunction,
     constant_view,
     default_arrays,
-    is_direct,
-    launch_orders,
     native_launches,
     without_input_guards,
 )
 from onnxc.runtime.errors import OnnxcError
 from onnxc.runtime.fast_call import Shapes
 from onnxc.runtime.gpu.arrays import ALIGNMENT, DeviceArray
+from onnxc.runtime.gpu.chain import chain_of
 from onnxc.runtime.gpu.device import Device, load_code
 from onnxc.runtime.gpu.direct import DirectEngine
 from onnxc.runtime.gpu.driver import Driver
@@ -92,12 +91,12 @@ class DeviceEngine:
         )
         self.body = prepare_body(body, context, frozenset())
         self.direct: DirectEngine | None = None
-        if is_direct(body):
-            (launch,) = launches.values()
+        chain = chain_of(body, launches)
+        if chain is not None:
             # What is among the weights is on the device already.
             defaults = {k: (x, resident(device, buffer, x, weights)) for k, x in self._defaults.items()}
             growing = None if program.growth is None else GrowingSizes(program.growth)
-            self.direct = DirectEngine(launch, *launch_orders(program.body, launch), defaults, growing)
+            self.direct = DirectEngine(chain, defaults, growing)
 
     @contextmanager
     def call(self, stream: int | None = None) -> Iterator[Call]:
@@ -126,8 +125,9 @@ class DeviceEngine:
         Those on the host are complete, those on the device are so when the call is.
         """
         call.workspace.counts.calls += 1
-        if self.direct is not None:
-            return self.direct.run(call, values, sizes, wanted)
+        at_most = None if self.direct is None else self.direct.chain.at_most(sizes)
+        if self.direct is not None and at_most is not None:
+            return self.direct.run(call, values, at_most, wanted)
         inside = [value.within(call) if isinstance(value, DeviceArray) else value for value in values]
         results = run_body(self.body, inside, list(sizes), call)
         outputs: list[SlotValue] = [as_wanted(result, want, call) for result, want in zip(results, wanted, strict=True)]
@@ -137,7 +137,7 @@ class DeviceEngine:
     @property
     def runs_resident(self) -> bool:
         """Whether `run_resident` may be called."""
-        return self.direct is not None and self.direct.growing is None
+        return self.direct is not None and self.direct.growing is None and self.direct.chain.late is None
 
     def run_resident(self, call: Call, values: Sequence[DeviceArray], sizes: tuple[int, ...]) -> list[DeviceArray]:
         """As `run_in`, where all inputs lie on the device and all outputs are to be new arrays there."""

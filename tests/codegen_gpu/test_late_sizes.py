@@ -20,10 +20,12 @@ from onnxc.compiler.codegen_gpu.source.loaded_sizes import can_compute, with_cou
 from onnxc.compiler.codegen_gpu.transfers import find_transfers
 from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
 from onnxc.compiler.ir.dims import Dim, Size, floordiv, mod
+from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.kernel_plan import BindMost, Kernel
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime import steps
 from onnxc.runtime.executable import Executable
+from onnxc.runtime.gpu import direct
 from onnxc.runtime.gpu.arrays import DeviceArray
 from tests.codegen_gpu.support import SM_90, make
 from tests.runtime.gpu.foreign import WithInterface
@@ -149,6 +151,7 @@ CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
 def test_values_types_and_shapes_are_those_of_the_cpu_and_no_size_is_waited_for(name: str) -> None:
     text, feeds = CASES[name]
     run, oracle = compiled(text)
+    check_plan(run.plan)
     assert find_transfers(run.plan) == ()
     assert any(isinstance(step, BindMost) for step in run.plan.body.steps)
     for feed in feeds:
@@ -175,6 +178,35 @@ def test_a_call_launches_all_kernels_before_it_reads_a_count() -> None:
     run.executable.run(feed)
     calls = waits(run, feed)
     assert calls.startswith("L" * calls.count("L"))
+
+
+def test_calls_that_find_other_numbers_are_one_graph() -> None:
+    run, oracle = compiled(SYMBOLIC)
+    found = set()
+    for least in (0.5, -1.0, 0.97, 2.0, 0.9):
+        feed, start = boxes(2, 12, least), len(run.driver.calls)
+        results, wanted = run.executable.run(feed), oracle.run(feed)
+        for output, value in wanted.items():
+            assert_close(np.asarray(results[output]), np.asarray(value), terms=MOST_TERMS)
+        found.add(np.asarray(wanted["scores"]).size)
+    assert len(found) > 3
+    assert run.driver.calls.count("cuGraphInstantiateWithFlags") == 1
+    # What was counted comes with all else.
+    assert run.driver.calls[start:] == ["cuCtxGetCurrent", "cuGraphLaunch", "cuStreamSynchronize"]
+    run.driver.check()
+
+
+def test_large_arrays_are_copied_to_the_host_when_their_size_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "LARGEST_LATE_BYTES", 2000)
+    run, oracle = compiled(COMPRESSED)
+    # Of each array 36000 bytes may be there, and 120 are.
+    feed = rows(3000, 10)
+    run.executable.run(feed)
+    before = run.driver.copied_bytes["DtoH"]
+    for output, value in run.executable.run(feed).items():
+        assert_close(np.asarray(value), np.asarray(oracle.run(feed)[output]))
+    assert run.driver.copied_bytes["DtoH"] - before < 2000
+    run.driver.check()
 
 
 def test_where_the_most_takes_too_much_room_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,8 @@ def test_host_steps_and_launches_follow_each_other(fake: FakeDriver, size: int) 
 def test_a_value_stays_on_the_device_between_launches(fake: FakeDriver) -> None:
     steps = [step("affine", [0], [1]), step("both", [1], [2, 3]), step("affine", [2], [4]), Release((1, 2, 3))]
     assert_same(one(fake, program(body(5, [0], [4], steps)), X), affine(2 * affine(X)))
-    assert fake.copied_bytes == {"HtoD": 64 + X.nbytes, "DtoH": X.nbytes, "DtoD": 0}
+    # What comes and goes passes through 256 bytes of staging memory.
+    assert fake.copied_bytes == {"HtoD": 64 + 256, "DtoH": 256, "DtoD": 0}
 
 
 def test_a_value_that_several_host_steps_read_is_copied_once(fake: FakeDriver) -> None:

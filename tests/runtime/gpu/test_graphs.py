@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
-from onnxc.runtime.program import Host
+from onnxc.runtime.program import Host, Release
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, executable, step
 from tests.runtime.programs import body, launch, program, vector
@@ -37,6 +37,34 @@ def test_graphs_can_be_switched_off(fake: FakeDriver) -> None:
         assert_same(exe(X), affine(X))
     assert replayed(fake) == [False] * 3
     assert "cuStreamBeginCapture_v2" not in fake.calls
+
+
+def test_launches_that_follow_each_other_are_one_graph(fake: FakeDriver) -> None:
+    steps = [step("affine", [0], [1]), step("both", [1], [2, 3]), step("affine", [2], [4]), Release((1, 2))]
+    exe = executable(fake, program(body(5, [0], [4, 3], steps), outputs=[vector("y"), vector("squares")]))
+    for k in (0, 1, 2, 500):
+        x = np.resize(X, 3 + k // 100) + np.float32(k)
+        for _ in range(2):
+            y, squares = exe.run({"x": x}).values()
+            assert_same(y, affine(2 * affine(x)))
+            assert_same(squares, affine(x) ** 2)
+    assert fake.calls.count("cuGraphInstantiateWithFlags") == 2
+    start = len(fake.calls)
+    exe.run({"x": x})
+    assert fake.calls[start:] == ["cuCtxGetCurrent", "cuGraphLaunch", "cuStreamSynchronize"]
+
+
+def test_what_goes_between_launches_is_nobody_elses(fake: FakeDriver) -> None:
+    """Arrays of the caller's that overlap, and one that is given for what later launches read."""
+    steps = [step("both", [0], [1, 2]), step("affine", [1], [3]), Release((2,))]
+    exe = executable(fake, program(body(4, [0], [1, 3], steps), outputs=[vector("y"), vector("z")]))
+    given = WithInterface(fake, X)
+    for _ in range(3):
+        out = {"y": WithInterface(fake, np.zeros(3, np.float32)), "z": given}
+        exe.run({"x": given}, out=out)
+        assert_same(out["y"].numpy(), 2 * X)
+        assert_same(given.numpy(), affine(2 * X))
+        given.fake.view(given.address, np.float32, (3,))[...] = X
 
 
 def test_a_program_with_host_steps_is_not_captured(fake: FakeDriver) -> None:
