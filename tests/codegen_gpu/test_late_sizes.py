@@ -29,7 +29,7 @@ from onnxc.runtime.gpu import direct
 from onnxc.runtime.gpu.arrays import DeviceArray
 from tests.codegen_gpu.support import SM_90, make
 from tests.runtime.gpu.foreign import WithInterface
-from tests.support.arrays import assert_close
+from tests.support.arrays import assert_close, assert_within
 from tests.support.fake_gpu import FakeRun, compile_for_fake
 from tests.support.models import model_from_text
 
@@ -89,6 +89,20 @@ twice (float[n] x, float low, float high) => (float[some] y, float[fewer] z) {
 }
 """
 
+# One mask, for boxes and their scores.
+MASKED = """
+masked (float[n, 4] b, float[n] s, float low) => (float[k, 4] y) {
+  wanted = Greater (s, low)
+  places = NonZero (wanted)
+  rows = Transpose <perm = [1, 0]> (places)
+  boxes = GatherND (b, rows)
+  scores = Compress <axis = 0> (s, wanted)
+  axes = Constant <value_ints = [1]> ()
+  column = Unsqueeze (scores, axes)
+  y = Mul (boxes, column)
+}
+"""
+
 # A step on the host reads what was found, and kernels go on with what it makes.
 HOST_BEHIND = """
 behind (float[n] x) => (float[found] z, string[found] t) {
@@ -125,6 +139,12 @@ def rows(count: int, kept: int) -> Feed:
     return {"x": np.arange(3 * count, dtype=np.float32).reshape(count, 3), "wanted": wanted}
 
 
+def masked(count: int, low: float) -> Feed:
+    draw = np.random.default_rng(count)
+    boxes, scores = draw.random((count, 4)).astype(np.float32), draw.random(count).astype(np.float32)
+    return {"b": boxes, "s": scores, "low": np.array(low, np.float32)}
+
+
 def numbers(count: int, low: float, high: float) -> Feed:
     x = np.random.default_rng(count).permutation(count).astype(np.float32)
     return {"x": x, "low": np.array(low, np.float32), "high": np.array(high, np.float32)}
@@ -140,6 +160,7 @@ CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
     "compressed": (COMPRESSED, [rows(*each) for each in ((5, 0), (5, 1), (5, 5), (0, 0), (3000, 1), (3000, 2900))]),
     "places": (PLACES, [{"x": (np.arange(24) < k).astype(np.float32).reshape(4, 6)} for k in (0, 1, 11, 24)]),
     "distinct": (DISTINCT, [{"x": np.arange(n) % k} for n, k in ((0, 1), (9, 1), (9, 9), (1300, 7))]),
+    "masked": (MASKED, [masked(*each) for each in ((9, 2.0), (9, 0.5), (9, -1.0), (0, 0.5))]),
     "twice": (
         TWICE,
         [numbers(*each) for each in ((40, 50, 0), (40, 20, 22), (40, -1, 99), (0, 0, 0), (2000, 9, 1500))],
@@ -161,6 +182,53 @@ def test_values_types_and_shapes_are_those_of_the_cpu_and_no_size_is_waited_for(
             assert found.keys() == wanted.keys()
             for output, value in wanted.items():
                 assert_close(np.asarray(found[output]), np.asarray(value), terms=MOST_TERMS)
+    run.driver.check()
+
+
+# What is done with the rows y: f32[k, 8] that were found, by kernels of every kind; f32[1, 8, k] is u.
+BEHIND: Mapping[str, tuple[str, str]] = {
+    "pointwise": ("float[8, k] z", "t = Transpose <perm = [1, 0]> (y)  z = Exp (t)"),
+    "concatenate": ("float[q, 8] z", "z = Concat <axis = 0> (y, x, y)"),
+    "product of rows": ("float[k, k] z", "t = Transpose <perm = [1, 0]> (y)  z = MatMul (y, t)"),
+    "product over rows": ("float[8, 8] z", "t = Transpose <perm = [1, 0]> (y)  z = MatMul (t, y)"),
+    "attention": (
+        "float[1, k, 8] z",
+        "t = Transpose <perm = [0, 2, 1]> (u)  s = MatMul (t, u)  p = Softmax (s)  z = MatMul (p, t)",
+    ),
+    "convolution": ("float[1, 8, k] z", "z = Conv <pads = [1, 1]> (u, filters)"),
+    "window": ("float[1, 8, p] z", "z = MaxPool <kernel_shape = [2], strides = [2], pads = [1, 1]> (u)"),
+    "softmax": ("float[k, 8] z", "z = Softmax <axis = 0> (y)"),
+    "sum": ("float z", "z = ReduceSum <keepdims = 0> (y)"),
+    "scan": ("float[k, 8] z", "z = CumSum (y, zero)"),
+    "ordering": ("float[k, 8] z, int64[k, 8] i", "n = Shape <end = 1> (y)  z, i = TopK <axis = 0> (y, n)"),
+    "scatter": (
+        "float[k, 8] z",
+        "n = NonZero (y)  d = Transpose <perm = [1, 0]> (n)  v = Neg (y)  e = GatherND (v, d)  z = ScatterND (y, d, e)",
+    ),
+    "recurrence": ("float[k, 1, 1, 4] z", "b = Unsqueeze (y, one)  z = LSTM <hidden_size = 4> (b, W, R)"),
+}
+
+
+@pytest.mark.parametrize("kind", BEHIND)
+def test_kernels_of_a_kind_do_for_less_what_they_do_for_the_most(kind: str) -> None:
+    results, nodes = BEHIND[kind]
+    weights = ", float[8, 8, 3] filters, float[1, 16, 8] W, float[1, 16, 4] R"
+    constants = "one = Constant <value_ints = [1]> ()  zero = Constant <value = int64 {0}> ()"
+    found = "y = Compress <axis = 0> (x, wanted)  columns = Transpose <perm = [1, 0]> (y)"
+    image = "first = Constant <value_ints = [0]> ()  u = Unsqueeze (columns, first)"
+    head = f"behind (float[rows, 8] x, bool[rows] wanted{weights}) => ({results})"
+    run, oracle = compiled(f"{head} {{ {constants}  {found}  {image}  {nodes} }}")
+    assert find_transfers(run.plan) == ()
+    draw = np.random.default_rng(1)
+    shapes = {"filters": (8, 8, 3), "W": (1, 16, 8), "R": (1, 16, 4)}
+    given = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    for count, kept in ((5, 0), (5, 1), (70, 66), (300, 2)):
+        x = draw.normal(size=(count, 8)).astype(np.float32)
+        feed = {"x": x, "wanted": draw.permutation(np.arange(count) < kept), **given}
+        values, wanted = run.executable.run(feed), oracle.run(feed)
+        for output, value in wanted.items():
+            why = "sums in tf32 three times, functions of the libraries"
+            assert_within(np.asarray(values[output]), np.asarray(value), why=why, relative=1e-5, absolute=1e-4)
     run.driver.check()
 
 

@@ -102,10 +102,14 @@ class SizeFacts:
         for dim, other in sorted(((right, left), (left, right)), key=lambda pair: not str(pair[0]).startswith("?")):
             name = single_symbol(dim)
             if name is not None and name not in symbols_of(other):
-                chosen = SizeFacts(self.ranges, {name: other})
-                equal = {known: chosen.dim(size) for known, size in self.equal.items()}
-                return replace(self, equal={**equal, name: other})
+                return self.with_symbol(name, other)
         return self
+
+    def with_symbol(self, name: str, size: Dim) -> "SizeFacts":
+        """The facts where a symbol is a size that has not the symbol in it, and is written as that."""
+        chosen = SizeFacts(self.ranges, {name: size})
+        equal = {known: chosen.dim(other) for known, other in self.equal.items()}
+        return replace(self, equal={**equal, name: size})
 
     def _with_least(self, excess: Dim) -> "SizeFacts":
         """The facts where `excess` is at least 0, too; of one with several terms nothing is learnt."""

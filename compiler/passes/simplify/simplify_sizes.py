@@ -1,7 +1,8 @@
 """Sizes: what guards prove about them is used, and guards that are thereby decided go.
 
 Guards on the sizes of inputs move to the front of their function, for they stop the call in any case. From there on
-sizes that were proved equal are written in one way, so that operations which only differed in that become equal.
+sizes that were proved equal are written in one way, so that operations which only differed in that become equal. What
+is not zero in a value is looked for once: one mask for boxes, scores and labels finds as many of each.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def _simplified(body: Block, symbols: SymbolTable) -> Block:
     bound = {name for value in body.parameters for name in type_symbols(value.type)}
     early = [op for op in body.ops if op.name == "guard" and _guard_symbols(op) <= bound]
     facts = SizeFacts({name: span for name, span in symbols.ranges.items() if name in bound}, {})
-    walk = _Walk(_Builder(symbols), facts)
+    walk = _Walk(_Builder(symbols), facts, searched={})
     try:
         walk.run([*_settled(early, facts), *(op for op in body.ops if op not in early)])
     except TypeRuleError:
@@ -107,13 +108,15 @@ def _with(guard: Op, relation: str, left: Dim, right: Dim) -> Op:
 class _Walk:
     """One block on its way: the new ops, what old values have become, and what is known so far.
 
-    An old value of type T stands in the new block under `facts.type(T)`, whatever was known when it was made.
+    An old value of type T stands in the new block under `facts.type(T)`, whatever was known when it was made. searched:
+    in which values was looked for what is not zero; None within blocks, whose results have sizes of their own.
     """
 
     build: PassBuilder
     facts: SizeFacts
     values: dict[Value, Value] = field(default_factory=dict)
     said: set[Fact] = field(default_factory=set)
+    searched: dict[Value, Op] | None = None
 
     def value(self, old: Value) -> Value:
         """What stands for `old`, under the sizes that are known by now."""
@@ -128,6 +131,8 @@ class _Walk:
             with self.build.at(op.location):
                 if op.name == "guard":
                     self._guard(op)
+                elif op.name == "non_zero" and self._is_searched(op):
+                    continue
                 else:
                     self._op(op)
 
@@ -138,6 +143,18 @@ class _Walk:
         self.said.add(fact)
         self.build.ops.append(_with(guard, *fact))
         self.facts = self.facts.after(guard)
+
+    def _is_searched(self, op: Op) -> bool:
+        """Whether what is not zero was looked for in the same value, so that both sizes are one."""
+        if self.searched is None:
+            return False
+        first = self.searched.setdefault(self.value(op.operands[0]), op)
+        if first is op:
+            return False
+        size = self.facts.dim(Size.symbol(first.text("symbol")))
+        self.facts = self.facts.with_symbol(op.text("symbol"), size)
+        self.values[op.result] = self.value(first.result)
+        return True
 
     def _op(self, op: Op) -> None:
         operands = [self.value(operand) for operand in op.operands]

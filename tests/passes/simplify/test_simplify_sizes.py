@@ -187,3 +187,52 @@ def test_the_result_is_the_same_every_time() -> None:
     )
     first, second = (print_module(eliminate_common_subexpressions(simplified(module))) for _ in range(2))
     assert first == second
+
+
+TWICE = """  %0 = non_zero %x {symbol = "a"} : i64[1, a]
+  %1 = exp %y : f32[M]
+  %2 = non_zero %x {symbol = "b"} : i64[1, b]
+  guard {left = a, message = "differ", relation = "equal", right = b}
+  %3 = reshape %2 {shape = [1, a]} : i64[1, a]
+  %4 = add %0, %3 : i64[1, a]
+  %5 = iota {axis = 0, dtype = i64, shape = [b]} : i64[b]
+  %6 = reshape %5 {shape = [1, a]} : i64[1, a]
+  %7 = add %4, %6 : i64[1, a]
+  return %7"""
+
+
+def test_what_is_not_zero_in_a_value_is_looked_for_once() -> None:
+    module = program(TWICE)
+    after = simplified(module)
+    assert guards(after) == []
+    assert [op.name for op in after.main.body.ops].count("non_zero") == 1
+    assert {str(op.result.type) for op in after.main.body.ops} <= {"i64[1, a]", "i64[a]", "f32[M]"}
+    y = np.zeros(2, np.float32)
+    for x in ([], [0, 0], [0, 3, 0, 1]):
+        inputs = {"x": np.array(x, np.float32), "y": y}
+        np.testing.assert_array_equal(interpret(after, inputs)[0], interpret(module, inputs)[0])
+
+
+def test_what_is_not_zero_in_two_values_is_looked_for_in_both() -> None:
+    module = program(TWICE.replace("%2 = non_zero %x", "%2 = non_zero %1"))
+    assert [op.name for op in simplified(module).main.body.ops].count("non_zero") == 2
+    assert guards(simplified(module)) == ["a equal b"]
+
+
+def test_what_a_block_looks_for_again_has_a_size_of_its_own() -> None:
+    module = program(
+        """  %0 = reduce %x {axes = [0], kind = "max"} : f32[]
+  %1 = less %0, %0 : bool[]
+  %2 = if %1, %x : i64[1, c]
+    block(%a: f32[N]) {
+      %3 = non_zero %a {symbol = "a"} : i64[1, a]
+      %4 = non_zero %a {symbol = "b"} : i64[1, b]
+      return %4
+    }
+    block(%b: f32[N]) {
+      %5 = non_zero %b {symbol = "d"} : i64[1, d]
+      return %5
+    }
+  return %2"""
+    )
+    assert [op.name for op in walk(simplified(module).main.body)].count("non_zero") == 3
