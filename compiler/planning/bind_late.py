@@ -86,13 +86,13 @@ def _symbols_of(step: Segment) -> frozenset[str]:
 
 @dataclass
 class _Pending:
-    """A size that the host has not read yet; `place` is that of its step, `sizes` is what there must be room for.
+    """A size that the host has not read yet; `ordinal` is that of its step, `sizes` is what there must be room for.
 
     is_loaded: whether a kernel loads it.
     """
 
     step: BindSizes
-    place: int
+    ordinal: int
     most: Dim
     sizes: dict[Dim, None] = field(default_factory=dict)
     is_loaded: bool = False
@@ -138,7 +138,7 @@ class _Binder:
         later.update(self.region.block.results)
         for count, (symbol, each) in enumerate(used.items(), 1):
             behind = {name: other.most for name, other in [*used.items()][count:]}
-            self.steps[each.place] = BindMost(each.step.op, symbol, each.most, _room(each.sizes, behind))
+            self.steps[each.ordinal] = BindMost(each.step.op, symbol, each.most, _room(each.sizes, behind))
         if used:
             values = tuple(value for value in self.made_for_most if value in later)
             self.steps.append(BindLate(tuple(each.step.op for each in used.values()), values))
