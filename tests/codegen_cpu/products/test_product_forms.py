@@ -134,6 +134,16 @@ def test_one_row_of_what_may_be_many_is_swept() -> None:
         native.check(sample(F32, 2, rows, 40), sample(F32, 2, 40, 1100, seed=1), bound=2e-6)
 
 
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_constant_lies_as_few_rows_want_it_too(is_turned: bool) -> None:
+    """100 columns fill no whole panels, so that many rows alone would rather have them as rows."""
+    w, equation = (sample(F32, 100, 3968), "mk,nk->mn") if is_turned else (sample(F32, 3968, 100), "mk,kn->mn")
+    native = Native(make(["f32[M, 3968]"], lambda ir, x: ir.dot(x, ir.constant(w), equation)))
+    assert all(kernel.schedule.packing is not None for kernel in native.plan.kernels)
+    for rows in (0, 1, 2, 16, 17, 130):
+        native.check(sample(F32, rows, 3968), bound=1e-5)
+
+
 def test_views_with_steps_and_a_reversed_axis_are_read_where_they_lie() -> None:
     def build(ir: Builder, x: Value, y: Value) -> Value:
         a = ir.slice(x, (1, 2), (20, 15), (2, 3))
