@@ -66,6 +66,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         index_limit=INDEX_WORK,
         arranges=_ARRANGES,
         shares_code=_reads_scalar,
+        joins_sizes=True,
     )
 
 

@@ -1,13 +1,13 @@
 """From groups of ops to kernels: blocks with canonical names, so that equal work is one kernel wherever it stands."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dim_symbols import substitute
-from onnxc.compiler.ir.dims import Dim, Size, lower_bound
+from onnxc.compiler.ir.dim_symbols import lone_symbol, substitute
+from onnxc.compiler.ir.dims import Apply, Dim, Size, lower_bound, terms_of
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_verifier import op_findings
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -55,10 +55,32 @@ def build_kernel(group: Group, read: Collection[Op] = ()) -> BoundProblem:
     return BoundProblem(problem, inputs, group.outputs, own, _location(group), _nodes(group))
 
 
-def specialized(problem: KernelProblem, sizes: Mapping[str, int]) -> KernelProblem | None:
+def specialized(problem: KernelProblem, sizes: Mapping[str, Dim]) -> KernelProblem | None:
     """The kernel where symbols of its own have these sizes; None where no call gets to it with them."""
     copied = _copied_block(problem.block, partial(substitute, replacements=dict(sizes), known={}))
     return replace(problem, block=copied) if _is_possible(copied) else None
+
+
+def joined_symbols(block: Block) -> Mapping[str, Dim]:
+    """Symbols that are broadcast with others, with the one symbol for all that a symbol is broadcast with."""
+    joined: dict[str, str] = {}
+    for value in (result for op in block.ops for result in op.results):
+        for first, *others in (group for size in value.shape for group in _broadcast_together(size)):
+            one = joined.get(first, first)
+            for old in {joined.get(other, other): None for other in others if joined.get(other, other) != one}:
+                joined = {name: one if to == old else to for name, to in joined.items()} | {old: one}
+    return {name: Size.symbol(to) for name, to in joined.items()}
+
+
+def _broadcast_together(size: Dim) -> Iterator[Sequence[str]]:
+    """The symbols of each broadcast in a size that has several."""
+    for atom in (atom for monomial, _ in terms_of(size) for atom in monomial):
+        if isinstance(atom, Apply):
+            symbols = [name for each in atom.arguments if (name := lone_symbol(each)) is not None]
+            if atom.function == "bcast" and len(symbols) > 1:
+                yield symbols
+            for argument in atom.arguments:
+                yield from _broadcast_together(argument)
 
 
 def _is_possible(block: Block) -> bool:

@@ -127,7 +127,8 @@ class PlanTarget:
     infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
     the costs of the primitives, that is done again for each vector of elements that an index picks. serves_less:
     whether a kernel that is launched for the most of the symbols that it loads does what is right for less; None where
-    no kernel loads sizes.
+    no kernel loads sizes. joins_sizes: whether calls in which sizes that are broadcast together are equal have kernels
+    of their own.
     """
 
     name: str
@@ -147,6 +148,7 @@ class PlanTarget:
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding
     serves_less: Callable[[Kernel], bool] | None = None
+    joins_sizes: bool = False
 
 
 def choose_schedules(

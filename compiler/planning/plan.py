@@ -16,7 +16,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.printer import print_block
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.bind_late import bind_late
-from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, specialized
+from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, joined_symbols, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
 from onnxc.compiler.planning.fusion.groups import Group
@@ -224,32 +224,39 @@ class _Planner:
         return Launch(variants, inputs, outputs, buffers.get(ordinal), bound.location, bound.nodes)
 
     def variants(self, bound: BoundProblem) -> tuple[Variant, ...]:
-        """The kernels that serve a launch: those of the sizes that were asked for, then those of all others."""
+        """The kernels that serve a launch: those of the sizes that were asked for, then those of all others.
+
+        Before the latter stand those for calls in which nothing is repeated that may be.
+        """
         general = self.kernel_variants(bound.problem, bound.symbols, {})
         own = [name for name, symbol in bound.symbols.items() if symbol in self.specialize]
         chosen = product(*(self.specialize[bound.symbols[name]] for name in own)) if own else ()
         like = self.kernels[general[-1].kernel].schedule
         special: list[Variant] = []
         for sizes in chosen:
-            fixed = dict(zip(own, sizes, strict=True))
-            problem = specialized(bound.problem, fixed)
-            if problem is not None:
-                special += self.kernel_variants(problem, bound.symbols, fixed, like)
+            special += self.special_variants(bound, dict(zip(own, sizes, strict=True)), like)
+        if self.target.joins_sizes:
+            special += self.special_variants(bound, joined_symbols(bound.problem.block), like)
         return (*special, *general)
+
+    def special_variants(self, bound: BoundProblem, fixed: Mapping[str, Dim], like: Schedule) -> Sequence[Variant]:
+        """The kernels of a problem where symbols are `fixed`; none where that says nothing, or where they cannot be."""
+        problem = specialized(bound.problem, fixed) if fixed else None
+        return () if problem is None else self.kernel_variants(problem, bound.symbols, fixed, like)
 
     def kernel_variants(
         self,
         problem: KernelProblem,
         symbols: Mapping[str, str],
-        fixed: Mapping[str, int],
+        fixed: Mapping[str, Dim],
         like: Schedule | None = None,
     ) -> tuple[Variant, ...]:
-        """The kernels of a problem whose own symbols are `symbols` of the program, some of them `fixed`.
+        """The kernels of a problem whose own symbols are `symbols` of the program, some of them `fixed`: sizes of it.
 
         like: a schedule whose layout of a constant they are to have; none where they cannot.
         """
         left = {name: Size.symbol(symbol) for name, symbol in symbols.items() if name not in fixed}
-        outer = tuple(SizeRange(Size.symbol(symbols[name]), size, size) for name, size in fixed.items())
+        outer = tuple(_equality(Size.symbol(symbols[name]), substitute(size, left)) for name, size in fixed.items())
         variants, text = [], print_block(problem.block)
         for guard, schedule in self.schedules(problem, text, like):
             kernel = self.kernel(Kernel(problem.kind, problem.block, tuple(left), schedule), text)
@@ -293,6 +300,13 @@ class _Planner:
         if ordinal == len(self.constants):
             self.constants.append(array)
         return Buffer("weight", self.weights.setdefault(Weight(ordinal, layout), len(self.weights)))
+
+
+def _equality(symbol: Dim, size: Dim) -> SizeRange:
+    """The condition that a symbol has a size."""
+    if isinstance(size, int):
+        return SizeRange(symbol, size, size)
+    return SizeRange(symbol - size, 0, 0)
 
 
 def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:

@@ -1,6 +1,7 @@
 """Pointwise kernels: every primitive in every native element type, at the ends of the type; casts between all."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_cpu.plan_target import is_native
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import bcast
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, U8, U16, U32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
@@ -281,3 +283,20 @@ def test_floats_of_every_magnitude_become_integers(dtype: DType, target: Target)
     x = (random.uniform(-1, 1, 66 * 61) * np.exp2(np.repeat(np.arange(66), 61))).astype(dtype.numpy)
     native = Native(make([f"{dtype}[N]"], lambda ir, x: [ir.cast(x, integer) for integer in INTEGERS]), target)
     native.check(x)
+
+
+def test_sizes_that_are_broadcast_together_may_be_equal_or_one() -> None:
+    """Of two axes with sizes of two operands, all that calls may make of them."""
+
+    def add(ir: Builder, x: Value, y: Value) -> Value:
+        shape = tuple(bcast(a, b) for a, b in zip(x.shape, y.shape, strict=True))
+        return ir.add(ir.exp(ir.broadcast(x, (0, 1, 2), shape)), ir.broadcast(y, (0, 1, 2), shape))
+
+    native = Native(make(["f32[N, 3, W]", "f32[M, 3, V]"], add))
+    assert len(native.plan.kernels) > 1
+    for n, m in product((0, 1, 5), repeat=2):
+        for w, v in product((0, 1, 37), repeat=2):
+            if all(a == b or 1 in (a, b) for a, b in ((n, m), (w, v))):
+                x = sample(F32, n, 3, w)
+                x[..., :1] = np.nan
+                native.check(x, sample(F32, m, 3, v, seed=1), bound=precision(F32))

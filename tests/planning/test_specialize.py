@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dim_functions import bcast
 from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, PlanTarget
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
@@ -45,6 +47,32 @@ def test_equal_kernels_for_a_size_are_one() -> None:
 
 def test_a_symbol_without_sizes_of_its_own_stays() -> None:
     assert variants(plan(exps("f32[N]", "f32[M]"), TARGET, {"M": [2]})) == [("", 0), ("M = 2", 1), ("", 0)]
+
+
+@pytest.mark.parametrize(
+    ("types", "guard"),
+    [
+        (("f32[N, 4]", "f32[M, 4]"), "M - N = 0"),
+        (("f32[N, K]", "f32[M, L]"), "M - N = 0 and -K + L = 0"),
+        (("f32[N, 4]", "f32[M, 4]", "f32[K, 4]"), "M - N = 0 and K - N = 0"),
+    ],
+)
+def test_sizes_that_are_broadcast_together_are_one_where_they_are_equal(types: Sequence[str], guard: str) -> None:
+    made = plan(make(list(types), sums), replace(TARGET, joins_sizes=True))
+    assert variants(made) == [(guard, 1), ("", 0)]
+    equal, general = made.kernels[1], made.kernels[0]
+    shapes = {value.shape for value in (*equal.block.parameters, *equal.block.results)}
+    assert len(shapes) == 1
+    assert len(equal.symbols) < len(general.symbols)
+    assert variants(plan(make(list(types), sums))) == [("", 0)]
+
+
+def sums(ir: Builder, *values: Value) -> Value:
+    total, *others = values
+    for value in others:
+        shape = tuple(bcast(a, b) for a, b in zip(total.shape, value.shape, strict=True))
+        total = ir.add(*(ir.broadcast(each, (0, 1), shape) for each in (total, value)))
+    return total
 
 
 def exps(*types: str) -> Module:
