@@ -190,7 +190,7 @@ def _near_everywhere(
     went by lines, in 100 and 188 us, and take 32 and 58.
     """
     layouts = list(dict.fromkeys(each.packing for each in usable))
-    if len(layouts) == 1:
+    if not special or len(layouts) == 1:
         return usable
     costs = []
     for case, candidates in ((usual, usable), *((case, candidates) for _, case, candidates in special)):
