@@ -65,7 +65,7 @@ CONVOLUTIONS = [
     Convolution(
         "depthwise", (N, 4, 5, 6, 7), (4, 1, 2, 3, 2), (1, 1, 2), (0, 1, 0), (1, 2, 1), (1, 2, 1), 4, (3, 2, 1)
     ),
-    Convolution("general", (N, 8, 9), (8, 1, 9), (1,), (4,), (4,), (1,), 8, (2,)),
+    Convolution("rows", (N, 8, 9), (8, 1, 9), (1,), (4,), (4,), (1,), 8, (2,)),
     Convolution("rows", (N, 8, 11), (6, 8, 16), (1,), (11,), (12,), (1,), 1, (8,)),
     Convolution("rows", (N, 4, 3, 5, 2), (6, 4, 2, 2, 2), (1, 2, 1), (1, 0, 1), (1, 0, 1), (1, 2, 1), 1, (2, 1, 2)),
     Convolution("depthwise", (N, 44, 9, W), (44, 4, 3, 3), TWOS, ONES, ONES, ONES, 11),
@@ -84,6 +84,9 @@ CONVOLUTIONS = [
     Convolution("rows", (N, 600, 3, 3), (72, 600, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("rows", (N, 20, H, 5), (166, 10, 2, 3), ONES, ONES, ONES, ONES, 2),
     Convolution("rows", (N, 1, 900), (70, 1, 60), (13,), (0,), (0,), (1,)),
+    Convolution("rows", (N, 1, 5, 6), (20, 1, 4, 4), ONES, TWOS, TWOS, ONES, 1, TWOS),
+    Convolution("rows", (N, 1, H, W), (9, 1, 3, 2), ONES, TWOS, (2, 1), (2, 1), 1, (2, 3)),
+    Convolution("rows", (N, 1, 11), (6, 1, 16), (1,), (11,), (12,), (1,), 1, (8,)),
 ]
 LAST, COUNT = channels_innermost(2), Size.symbol("N")
 PLACES = [{"N": 0, "H": 5, "W": 6}, {"N": 1, "H": 15, "W": 16}, {"N": 2, "H": 1, "W": 1}, {"N": 3, "H": 7, "W": 35}]
