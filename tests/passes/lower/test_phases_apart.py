@@ -23,6 +23,19 @@ def _two_phases(b: Builder, x: Value) -> Value:
     return b.slice(b.reshape(between, (N, 2, 2 * M)), (0, 0, 0), (N, 2, 2 * M - 1))
 
 
+def _two_phases_of_each_channel(b: Builder, x: Value) -> Value:
+    """x: f32[N, 3, M], nine taps: phase 0 has the five of them that are even, phase 1 the others."""
+    filters, ones = filters_of(6, 1, 9), [1]
+    taps = (np.ascontiguousarray(filters[..., first::2]) for first in (0, 1))
+    one, two = (
+        b.convolution(x, b.constant(each), ones, [low], [2], ones, groups=3)
+        for each, low in zip(taps, (2, 1), strict=True)
+    )
+    together = b.concatenate([b.unsqueeze(one, (0,)), b.unsqueeze(two, (0,))], 0)
+    between = b.transpose(together, (1, 2, 3, 0))
+    return b.slice(b.reshape(between, (N, 6, 2 * M)), (0, 0, 0), (N, 6, 2 * M - 1))
+
+
 PAIRS = {
     "each phase has taps of its own": Pair(
         (f32(N, 16, M),),
@@ -30,6 +43,22 @@ PAIRS = {
         _two_phases,
         rounds=True,
         sizes=(1, 2, 5),
+    ),
+    "wide filters of one channel each": Pair(
+        (f32(N, 3, M),),
+        lambda b, x: transposed(b, x, filters_of(6, 1, 9), [2], [4], [4], groups=3),
+        _two_phases_of_each_channel,
+        rounds=True,
+        sizes=(1, 2, 5),
+    ),
+    "filters of one channel each": Pair(
+        (f32(N, 3, M),), lambda b, x: transposed(b, x, filters_of(6, 1, 8), [2], [4], [3], groups=3)
+    ),
+    "wide filters of one channel in more than 64 phases": Pair(
+        (f32(N, 3, M),), lambda b, x: transposed(b, x, filters_of(3, 1, 65), [65], [64], [64], groups=3)
+    ),
+    "wide filters of two channels each": Pair(
+        (f32(N, 6, M),), lambda b, x: transposed(b, x, filters_of(6, 2, 9), [2], [4], [4], groups=3)
     ),
     "filters that fill lanes": Pair(
         (f32(N, 16, 7),), lambda b, x: transposed(b, x, filters_of(9, 16, 3), [2], [1], [1])
