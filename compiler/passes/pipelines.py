@@ -5,6 +5,7 @@ from typing import Literal
 from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
+from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
@@ -152,6 +153,7 @@ CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, phases_apart, pixel_products)
 
 CPU_OPERANDS: tuple[Pass, ...] = (
     merge_short_rows,
+    windows_of_few_channels,
     hold_filters,
     write_planes,
     pad_few_channels,
