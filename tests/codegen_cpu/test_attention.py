@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.emit import kernel_pieces
 from onnxc.compiler.codegen_cpu.schedules.attention import (
     FEW_QUERIES,
     LINE_KEYS,
@@ -178,6 +179,23 @@ def test_operands_and_results_lie_where_the_model_has_them(queries: int) -> None
     assert native.kernels() == ["attention"]
     assert native.plan.kernels[0].block.results[0].shape == (2, queries, 32)
     native.check(sample(F32, 2, queries, 96), bound=5e-6)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, F64], ids=str)
+@pytest.mark.parametrize("order", [(0, 1, 3, 2), (0, 3, 1, 2), (3, 1, 0, 2)])
+def test_results_in_which_queries_lie_side_by_side_are_written_in_vectors(order: Sequence[int], dtype: DType) -> None:
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.transpose(ir.attention(q, ir.transpose(k, (0, 1, 3, 2)), v, None, 0.3, False, 0.0), order)
+
+    native = Native(make([f"{dtype}[2, 3, T, 20]", f"{dtype}[2, 3, 20, S]", f"{dtype}[2, 3, S, 18]"], build))
+    assert _algorithms(native) == ["panels"]
+    pieces = kernel_pieces(native.plan, HOST)
+    text = "".join(function.text() for functions in pieces.functions for function in functions)
+    assert "masked.scatter" not in text
+    for queries, keys in ((0, 5), (1, 1), (13, 0), (37, 150), (70, 9), (129, 3)):
+        sizes = ((queries, 20), (20, keys), (keys, 18))
+        given = (sample(dtype, 2, 3, *size, seed=seed) for seed, size in enumerate(sizes))
+        native.check(*given, bound=5e-6 if dtype != F16 else 4 * precision(dtype))
 
 
 @pytest.mark.parametrize("queries", [3, MANY])

@@ -79,6 +79,13 @@ class AttentionOperands:
         assert isinstance(groups, int), groups
         return heads // groups
 
+    @property
+    def order(self) -> Sequence[int]:
+        """The axes of the result in the order in which they lie."""
+        result = self.op.result
+        turns = (op for op in self.frame.kernel.block.ops if op.name == "transpose" and op.operands == (result,))
+        return next((op.ints("permutation") for op in turns), range(result.rank))
+
     def at(self, operand: Strided, *index: Int) -> Reg:
         """The address of an element."""
         f = self.frame.f
@@ -89,9 +96,7 @@ class AttentionOperands:
 
     def write(self, x: Reg, index: Sequence[Index], mask: Reg | None) -> None:
         """Stores a vector of the result, which may lie with its axes in another order, and in another shape."""
-        frame, result = self.frame, self.op.result
-        turns = (op for op in frame.kernel.block.ops if op.name == "transpose" and op.operands == (result,))
-        order = next((op.ints("permutation") for op in turns), range(result.rank))
+        frame, result, order = self.frame, self.op.result, self.order
         e = frame.evaluator(x.lanes, mask)
         offset = e.strided([index[axis] for axis in order], row_major([result.shape[axis] for axis in order]))
         rounded = round_register(x, result.dtype, frame.f)
