@@ -64,7 +64,8 @@ class PackedPhases:
     def pack(self, array: np.ndarray, out: np.ndarray) -> None:
         """Writes `array` in this layout to `out`, of `shape`."""
         start = 0
-        for phase in np.ndindex(*self.spread):
+        # There may be more phases than anybody could look at; those beyond the taps have none.
+        for phase in np.ndindex(*map(min, self.spread, array.shape[2:])):
             taps = tuple(slice(first, None, step) for first, step in zip(phase, self.spread, strict=True))
             part = array[(slice(None), slice(None), *taps)]
             packed = replace(self.whole, sizes=part.shape)

@@ -111,6 +111,12 @@ FOUND = {
             y = ConvTranspose<output_shape = [10, 8], strides = [127, 2147483648]>(x, w)
         }""",
     ),
+    "a transposed convolution of several channels whose elements are far apart": (
+        22,
+        """g (float[1, 2, 3, 3] x) => (y) <float[2, 1, 2, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> {
+            y = ConvTranspose<output_shape = [10, 8], strides = [127, 2147483648]>(x, w)
+        }""",
+    ),
     "a transposed convolution that crops more than there is": (
         22,
         """g (float[1, 1, 3, N] x, float[1, 2, 3, 3] w) => (y) {
