@@ -61,7 +61,8 @@ def convolution_inside(operands: Arrays, attributes: Attributes) -> tuple[np.nda
 def attention_scaled_first(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
     """As `attention`, where queries are scaled before the product, and nothing is rounded to 16 bits on the way.
 
-    A query that a small scale makes 0 is NaN times an infinite key; a weight may be small, and not yet 0.
+    A query that a small scale makes 0 is NaN times an infinite key; a weight may be small, and not yet 0. One that were
+    subnormal is 0.
     """
     q, k, v, *masks = operands
     wide = np.float32 if q.dtype.itemsize == 2 else q.dtype
@@ -69,7 +70,18 @@ def attention_scaled_first(operands: Arrays, attributes: Attributes) -> tuple[np
         scaled = (q.astype(np.float64) * float(attributes["scale"])).astype(wide)  # type: ignore[arg-type]
         inside = [scaled, k.astype(wide), v.astype(wide), *masks]
         (result,) = MEANING["attention"](inside, {**attributes, "scale": 1.0})
+        result = np.where(_meets_infinity_far_below(operands, attributes), np.nan, result)
         return (result.astype(q.dtype),)
+
+
+def _meets_infinity_far_below(operands: Arrays, attributes: Attributes) -> np.ndarray:
+    """Which results of an attention have a product of an infinite value and a weight that were subnormal in f32."""
+    q, k, v, *masks = operands
+    picks = np.broadcast_to(np.eye(v.shape[2]), (*v.shape[:3], v.shape[2]))
+    (weights,) = MEANING["attention"]([q.astype(np.float64), k.astype(np.float64), picks, *masks], attributes)
+    is_far = (weights > 0) & (weights < np.finfo(np.float32).tiny)
+    values = np.isinf(v).repeat(q.shape[1] // max(1, v.shape[1]), axis=1)
+    return np.asarray(is_far.astype(np.float64) @ values.astype(np.float64) > 0)
 
 
 def fourier_otherwise(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:

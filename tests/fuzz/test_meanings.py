@@ -101,6 +101,19 @@ def test_a_query_that_is_scaled_to_zero_meets_an_infinite_key() -> None:
     assert_same(results[1], np.array([[[[nan]]]], np.float32))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_an_attention_may_lose_a_weight_that_were_subnormal_beside_an_infinity(groups: int) -> None:
+    q = np.ones((1, groups, 1, 1), np.float32)
+    k, v = (
+        np.array([[[[0], [-95], [-80]]]], np.float32),
+        np.array([[[[1, 1, 1], [inf, 2, 2], [3, 3, -inf]]]], np.float32),
+    )
+    attributes = {"scale": 1.0, "causal": False, "softcap": 0.0}
+    results = [meaning((q, k, v), attributes)[0] for meaning in (MEANINGS["attention"], attention_scaled_first)]
+    for result, first in zip(results, (inf, nan), strict=True):
+        assert_same(result, np.broadcast_to(np.array([first, 1, -inf], np.float32), (1, groups, 1, 3)))
+
+
 @pytest.mark.parametrize("form", ["none", "tanh"])
 def test_a_gelu_may_be_zero_where_one_and_its_curve_cancel(form: str) -> None:
     x = row(-8, -5.75, -3, -0.0, 0, 1, 3, inf, -inf, nan)
