@@ -21,7 +21,7 @@ from onnxc.runtime.profiling.limits import Limits, measured_limits
 from onnxc.runtime.profiling.memory_plan import memory_plan
 from onnxc.runtime.profiling.profile import Compiled, HostTime, KernelTime, Profile
 from onnxc.runtime.profiling.recorded_calls import RecordedCall, RecordingEngine
-from onnxc.runtime.profiling.report_entries import entries_of, texts_of
+from onnxc.runtime.profiling.report_entries import entries_of, factor_of, texts_of
 from onnxc.runtime.profiling.trace import Event
 from onnxc.runtime.program import JsonValue, Program, compile_sizes
 from onnxc.runtime.records import record
@@ -190,7 +190,7 @@ def _kernel_time(
     read, written, flops = compile_sizes([str(work[name]) for name in ("read_bytes", "written_bytes", "flops")])(
         symbols
     )
-    least, bound = limits.seconds(flops, read + written, float(str(step.get("operations_of_a_lane", 1))))
+    least, bound = limits.seconds(flops, read + written, factor_of(step, "operations_of_a_lane"))
     moved, computed = (read + written) * executions, flops * executions
     return replace(
         timed,

@@ -157,6 +157,12 @@ def test_memory_is_aligned_writable_and_of_the_size_asked_for(nbytes: int, huge_
     assert (block == 7).all()
 
 
+@pytest.mark.parametrize("huge_pages", [False, True])
+def test_memory_that_the_system_has_not_is_a_memory_error(huge_pages: bool) -> None:
+    with pytest.raises(MemoryError):
+        allocate_aligned(1 << 60, huge_pages=huge_pages)
+
+
 def test_huge_pages_begin_as_zeros() -> None:
     assert not allocate_aligned(3 << 20, huge_pages=True).any()
 

@@ -15,6 +15,8 @@ from onnxc.runtime.native.launch_log import LaunchLog
 from onnxc.runtime.profiling.graphs import kernel_and_node_graphs
 from onnxc.runtime.profiling.limits import Bandwidth, Limits
 from onnxc.runtime.profiling.profile import Profile
+from onnxc.runtime.profiling.report_entries import factor_of
+from onnxc.runtime.program import JsonValue
 from tests.support.models import model_from_text
 
 PRODUCTS = """
@@ -195,6 +197,12 @@ def test_a_log_without_room_says_how_much_it_lost() -> None:
     taken = log.take()
     assert (taken.rows.shape, taken.lost) == ((2, 4), 3)
     assert log.take().rows.shape == (0, 4)
+
+
+@pytest.mark.parametrize("factor", ["4", None, {}, 0, -4.0, 10**400, float("inf"), float("nan")])
+def test_a_factor_that_a_report_cannot_mean_is_one(factor: JsonValue) -> None:
+    assert (factor_of({"many": factor}, "many"), factor_of([factor], "many")) == (1.0, 1.0)
+    assert [factor_of({"many": known}, "many") for known in (4, 0.5)] == [4.0, 0.5]
 
 
 def test_the_roofline_is_that_of_the_smallest_set_that_holds_the_bytes() -> None:
