@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 from onnxc.compiler.codegen_host.machine import compile_object
 from onnxc.compiler.jobs.file_cache import FileCache
 from onnxc.compiler.jobs.job import Failed
+from onnxc.compiler.jobs.short_turns import short_turns
 from onnxc.compiler.jobs.worker_pool import WorkerPool, default_count, keep_while_running, python_module
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import DeviceError
@@ -180,7 +181,7 @@ def object_stream(target: Target, cache: Path | None, progress: Progress | None 
     cache: the folder where objects are kept, None for none. progress: is told how many of those that are not in the
     cache are compiled, and of how many.
     """
-    with ExitStack() as context:
+    with ExitStack() as context, short_turns():
         stream = ObjectStream(target, cache, progress, context)
         try:
             yield stream

@@ -7,11 +7,10 @@ whenever 700 objects more are there took a fifth of the time of a large model. W
 import gc
 import importlib
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
 from types import ModuleType
+
+from onnxc.compiler.jobs.shared_setting import SharedSetting
 
 __all__ = ["RARE", "import_for_good", "rare_collections"]
 
@@ -23,28 +22,14 @@ through 20,000 took 40. A detector of 1,000 nodes compiled in 10.3 s with (700, 
 took 235 and 249 MB.
 """
 
-_lock = threading.Lock()
-_before: list[tuple[int, int, int]] = []
-"""The thresholds before each compilation that runs now; the first are the process's own."""
+
+def _rarer(thresholds: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The thresholds, unless the process has its searches rarer still, or none."""
+    return (*RARE, thresholds[2]) if 0 < thresholds[0] * thresholds[1] < prod(RARE) else thresholds
 
 
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Within it searches are rare, unless the process has them rarer still; compilations may overlap."""
-    with _lock:
-        thresholds = gc.get_threshold()
-        _before.append(thresholds)
-        if 0 < thresholds[0] * thresholds[1] < prod(RARE):
-            gc.set_threshold(*RARE, thresholds[2])
-    try:
-        yield
-    finally:
-        with _lock:
-            first = _before[0]
-            _before.pop()
-            # What others have set in the meantime stays.
-            if not _before and gc.get_threshold()[:2] == RARE:
-                gc.set_threshold(*first)
+rare_collections = SharedSetting(gc.get_threshold, lambda thresholds: gc.set_threshold(*thresholds), _rarer).held
+"""Within `with rare_collections():` searches are rare; compilations may overlap."""
 
 
 def import_for_good(name: str) -> ModuleType:
