@@ -17,6 +17,9 @@ MODULE_LENGTH = 5_000
 ResNet-50 is 29 000 instructions.
 """
 
+FIRST_LENGTH = 500
+"""The first module has no more, so that LLVM begins soon; each may have twice as many as the one before."""
+
 
 class ModuleBuilder:
     """Functions, constants and declarations; the text lists them in the order they were added."""
@@ -60,13 +63,14 @@ class ModuleBuilder:
 class ModuleStream:
     """Functions that become modules to be linked: each goes to `write` as text when it is full.
 
-    A module has at most `length` instructions or one function; all in one take the same effort. Functions must be known
-    to each other's modules: none is internal.
+    A module has at most `length` instructions or one function, the first ones less; all in one take the same effort.
+    Functions must be known to each other's modules: none is internal.
     """
 
     def __init__(self, write: Callable[[str], None], length: int = MODULE_LENGTH) -> None:
         self._write = write
-        self._limit = length
+        self._most = length
+        self._limit = min(FIRST_LENGTH, length)
         self._open: dict[Effort, dict[str, FunctionBuilder]] = {}
         self._known: dict[str, str] = {}
         self.length = 0
@@ -91,6 +95,7 @@ class ModuleStream:
 
     def _hand_on(self, effort: Effort) -> None:
         functions, self._open[effort] = self._open[effort], {}
+        self._limit = min(2 * self._limit, self._most)
         self._write(marked(_text(functions, self._known, (), {}), effort))
 
 
