@@ -91,6 +91,7 @@ def compile_checked(checked: CheckedModel, options: CompileOptions) -> Artifact:
 
 
 def _stages_of_checked(checked: CheckedModel, options: CompileOptions, end: BackEnd) -> Iterator[tuple[str, Noun]]:
+    end.begin()
     with limited_to(options.limits):
         module = lower_model(checked, options.inputs)
     ignored = warn_of_ignored_configurations(checked)

@@ -20,12 +20,16 @@ Progress = Callable[[int, int], None]
 
 @record
 class BackEnd:
-    """How modules become artifacts for one target. `host` is the processor that runs the native functions."""
+    """How modules become artifacts for one target. `host` is the processor that runs the native functions.
+
+    begin: starts what `emit` needs whatever the plan is, beside the stages before it.
+    """
 
     target: Target
     host: Target
     passes: tuple[Pass, ...]
     plan_target: PlanTarget
+    begin: Callable[[], object]
     emit: Callable[[KernelPlan], Artifact]
 
 

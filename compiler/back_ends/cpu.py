@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.tile_kernels import has_bfloat_tiles
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.codegen_cpu.schedules.block_products import multiplies_bytes
 from onnxc.compiler.codegen_cpu.schedules.convolutions import convolves_as_floats
+from onnxc.compiler.codegen_host.image import begin_support_objects
 from onnxc.compiler.ir.dtypes import BF16
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.cpu_traits import CpuTraits
@@ -24,7 +25,8 @@ def make_back_end(options: CompileOptions, progress: Progress | None) -> BackEnd
     traits = cpu_traits(target)
     pipeline = (*cpu_optimize(traits), *target_pipeline("cpu", options.precision, traits))
     passes = (*pipeline, computing_constants(plan_target, options))
-    return BackEnd(target, target, passes, plan_target, lambda plan: emit(plan, target, options.cache, progress))
+    begin = partial(begin_support_objects, target, options.cache)
+    return BackEnd(target, target, passes, plan_target, begin, lambda plan: emit(plan, target, options.cache, progress))
 
 
 def cpu_traits(target: Target) -> CpuTraits:

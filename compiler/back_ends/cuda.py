@@ -1,6 +1,7 @@
 """The back end for NVIDIA's GPUs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from onnxc.compiler.back_ends.back_end import BackEnd, Progress, computing_constants
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
@@ -8,6 +9,7 @@ from onnxc.compiler.codegen_gpu.emit import emit as emit_plan
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import multiplies
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
+from onnxc.compiler.codegen_host.image import begin_support_objects
 from onnxc.compiler.ir.dtypes import F8E4M3FN
 from onnxc.compiler.options import CompileOptions
 from onnxc.compiler.passes.pipelines import GPU_FLOAT8_OPTIMIZE, GPU_OPTIMIZE, target_pipeline
@@ -42,4 +44,4 @@ def make_back_end(options: CompileOptions, progress: Progress | None) -> BackEnd
     def emit(plan: KernelPlan) -> Artifact:
         return emit_plan(plan, target, host, compiled, options.cache)
 
-    return BackEnd(target, host, passes, plan_target, emit)
+    return BackEnd(target, host, passes, plan_target, partial(begin_support_objects, host, options.cache), emit)

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from onnxc.compiler.codegen_host.compile_objects import object_stream
-from onnxc.compiler.codegen_host.image import build_image, support_objects
+from onnxc.compiler.codegen_host.image import begin_support_objects, build_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleStream
 from onnxc.compiler.codegen_host.routine_frame import FaultTable
@@ -95,10 +94,9 @@ def assemble(
     cache: the folder where object code is kept, None for none. progress: is told how many modules of machine code are
     compiled, and of how many.
     """
-    with ThreadPoolExecutor(1) as ahead:
-        # LLVM has nothing to do before the first kernels are written. What is wrong with it is raised below.
-        ahead.submit(support_objects, host, cache)
-        code = native_code(plan, pieces, host, cache, progress)
+    # LLVM has nothing to do before the first kernels are written. What is wrong with it is raised below.
+    begin_support_objects(host, cache)
+    code = native_code(plan, pieces, host, cache, progress)
     images = {str(target): build_image(code.objects, code.entries, host, cache)} if code.entries else {}
     provenance = {"locations": list(code.locations)}
     return tie_images(Artifact(code.program, images, code.weights, provenance, pieces.report, device=pieces.device))
