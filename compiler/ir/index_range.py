@@ -12,7 +12,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.host.values import HostValue, as_array
 
-__all__ = ["expect_indices_in_range", "given_indices", "is_indexed"]
+__all__ = ["expect_indices_in_range", "given_indices", "is_indexed", "sizes_of_axes"]
 
 
 def is_indexed(op: Op) -> bool:
@@ -28,7 +28,7 @@ def expect_indices_in_range(op: Op, values: Mapping[Value, HostValue]) -> None:
     data, indices = (as_array(values[operand]) for operand in op.operands[:2])
     if not _is_read(op, data, indices, values):
         return
-    sizes = np.array(_sizes(op, data.shape, indices.shape), np.int64)
+    sizes = np.array(sizes_of_axes(op, data.shape, indices.shape), np.int64)
     outside = np.argwhere((indices < 0) | (indices >= sizes))
     if len(outside):
         first = tuple(outside[0])
@@ -58,7 +58,7 @@ def _is_read(op: Op, data: np.ndarray, indices: np.ndarray, values: Mapping[Valu
     return indices.size > 0
 
 
-def _sizes(op: Op, data: Sequence[int], indices: Sequence[int]) -> int | Sequence[int]:
+def sizes_of_axes(op: Op, data: Sequence[int], indices: Sequence[int]) -> int | Sequence[int]:
     """The size of the axis that each index counts along; for rows of indices one for each of their columns."""
     if op.name in ("gather_nd", "scatter_nd"):
         first = op.int("batch_dims") if op.name == "gather_nd" else 0

@@ -108,6 +108,25 @@ def gelu_that_cancels(operands: Arrays, attributes: Attributes) -> tuple[np.ndar
     return (np.where(np.isfinite(wide) & (wide != 0), result, accurate).astype(x.dtype),)
 
 
+def multiplied_otherwise(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """As `reduce`; a product is NaN where one of some of its factors is no normal number: the order decides.
+
+    In one order it may become 0, or infinite, before a factor comes that were to make it a number again.
+    """
+    (result,) = MEANING["reduce"](operands, attributes)
+    (x,) = operands
+    if attributes["kind"] != "prod" or not unit(x.dtype) or x.dtype.kind == "c":
+        return (result,)
+    inside = np.finfo(np.float64 if x.dtype.itemsize == 8 else np.float32)
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(x.astype(np.float64))
+        small = np.where((magnitude > 0) & (magnitude < 1), magnitude, 1.0)
+        large = np.where(np.isfinite(magnitude) & (magnitude > 1), magnitude, 1.0)
+        least, most = (MEANING["reduce"]([each], attributes)[0] for each in (small, large))
+        is_undecided = (least < inside.tiny) | (most > inside.max)
+    return (np.where(is_undecided, np.nan, result).astype(result.dtype),)
+
+
 MEANING = dict(MEANINGS)
 AS_GOOD: dict[str, Meaning] = {
     "dot": summed_otherwise(MEANING["dot"], MEANING["dot"]),
@@ -115,6 +134,7 @@ AS_GOOD: dict[str, Meaning] = {
     "attention": attention_scaled_first,
     "fourier": fourier_otherwise,
     "gelu": gelu_that_cancels,
+    "reduce": multiplied_otherwise,
 }
 
 # A context in which the interpreter takes the meanings that are as good.

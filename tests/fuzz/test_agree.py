@@ -167,6 +167,13 @@ def test_refusals_are_compared_by_code(interpreter: Answer, native: Answer, diff
 INDEX = {"x": np.arange(3, dtype=np.float32), "i": np.array([0, 7])}
 GATHER = "g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) y = Neg(z) }"
 SHAPE_OF = "g (float[N] x, int64[K] i) => (y) { z = Gather(x, i) w = Neg(z) y = Shape(w) }"
+PART = "g (float[N] x, int64[K] i) => (y) <int64[1] o = {0}, int64[1] l = {1}> { z = Gather(x, i) y = Slice(z, o, l) }"
+OTHER_PART = """g (float[N] x, int64[K] i) => (y) <int64[1] o = {1}, int64[1] l = {2}, int64 n = {2}> {
+    j = Mod(i, n) z = Gather(x, j) y = Slice(z, o, l)
+}"""
+READ_PART = (
+    "g (float[N] x, int64[K] i) => (y) <int64[1] o = {1}, int64[1] l = {2}> { z = Gather(x, i) y = Slice(z, o, l) }"
+)
 OTHER_INDEX = "g (float[N] x, int64[K] i) => (y) <int64 n = {2}> { j = Mod(i, n) z = Gather(x, j) y = Neg(z) }"
 NO_LINE = {"x": np.zeros((0, 4), np.float32), "s": np.array([1, 0])}
 RESIZE = 'g (float[N, M] x, int64[2] s) => (y) { y = Resize<mode = "nearest">(x, , , s) }'
@@ -182,12 +189,26 @@ OTHER_POSITION = "g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = Sequ
         (SHAPE_OF, SHAPE_OF, INDEX, None),
         (GATHER, GATHER, INDEX, None),
         (GATHER, OTHER_INDEX, INDEX, "index-out-of-range"),
+        (PART, PART, INDEX, None),
+        (READ_PART, READ_PART, INDEX, None),
+        (READ_PART, OTHER_PART, INDEX, "index-out-of-range"),
         (RESIZE, RESIZE, NO_LINE, None),
         (LENGTH_OF, LENGTH_OF, POSITION, None),
         (SEQUENCE_AT, SEQUENCE_AT, POSITION, None),
         (SEQUENCE_AT, OTHER_POSITION, POSITION, "sequence-position"),
     ],
-    ids=["unused", "refused", "taken", "no elements", "unused position", "refused position", "taken position"],
+    ids=[
+        "unused",
+        "refused",
+        "taken",
+        "unread",
+        "read",
+        "taken and read",
+        "no elements",
+        "unused position",
+        "refused position",
+        "taken position",
+    ],
 )
 def test_what_is_picked_where_nothing_is_may_be_taken_where_it_decides_nothing(
     text: str, native: str, feed: Feed, code: str | None

@@ -18,6 +18,7 @@ from tests.fuzz.meanings import (
     convolution_inside,
     fourier_otherwise,
     gelu_that_cancels,
+    multiplied_otherwise,
 )
 from tests.fuzz.rounding import otherwise_rounded
 from tests.support.arrays import assert_close, assert_same
@@ -122,6 +123,27 @@ def test_a_gelu_may_be_zero_where_one_and_its_curve_cancel(form: str) -> None:
     assert_close(other, accurate, terms=4, magnitude=8)
     assert other[0, 0, 1] == 0 != accurate[0, 0, 1]
     assert_same(np.signbit(other[0, 0, 3:5]), np.array([True, False]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_the_order_of_a_product_decides_where_some_factors_alone_are_no_normal_number(dtype: type) -> None:
+    # f16 is multiplied in f32.
+    inside = np.finfo(np.float64 if dtype is np.float64 else np.float32)
+    few = np.sqrt(np.sqrt(float(inside.tiny))) if dtype is not np.float16 else 2.0**-24
+    small = [few] * 6
+    rows = np.array([
+        [*small, 1 / few, 1], [*(1 / f for f in small), few, 1], [few, few, 0, 2, 3, 4, 5, 6],
+        [1, 2, 3, 0.5, 1, 1, 1, -1],
+        [inf, 1, 1, 1, 1, 1, 1, 2], [nan, 1, 1, 1, 1, 1, 1, 1],
+    ])  # fmt: skip
+    with np.errstate(all="ignore"):
+        operands = (np.minimum(rows, float(np.finfo(dtype).max) if dtype is np.float16 else inf).astype(dtype),)
+        attributes = {"kind": "prod", "axes": (1,)}
+        (usual,), (other,) = (meaning(operands, attributes) for meaning in (MEANINGS["reduce"], multiplied_otherwise))
+    assert other.dtype == dtype
+    assert np.isnan(other[:2]).tolist() == [True, dtype is not np.float16]
+    assert_same(other[2:], usual[2:])
+    assert_same(multiplied_otherwise(operands, attributes | {"kind": "max"})[0], np.max(operands[0], axis=1))
 
 
 @pytest.mark.parametrize("name", ["dot", "convolution"])
