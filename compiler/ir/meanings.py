@@ -19,8 +19,8 @@ from onnxc.runtime.host import MEANINGS
 from onnxc.runtime.host.functions import FUNCTIONS
 from onnxc.runtime.host.values import HostValue
 
-# No memory has so many elements, and NumPy fails on them in many ways.
-IMPOSSIBLE = 1 << 59
+# No address space has so many elements, and NumPy fails on them in many ways; a pad of half as many makes as many.
+IMPOSSIBLE = 1 << 48
 
 COMPUTED = ("generator", "movement", "pointwise")
 """Kinds that take no more work than they have elements."""

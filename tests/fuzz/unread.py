@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.compiler.ir import interpreter
 from onnxc.compiler.ir.index_range import expect_indices_in_range, sizes_of_axes
 from onnxc.compiler.ir.module import Module, Op, Value
-from onnxc.runtime.errors import InputError
+from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.host.values import HostValue, as_array
 
 
@@ -42,5 +42,8 @@ def _run(module: Module, feed: Mapping[str, HostValue], *, is_last: bool) -> tup
             is_outside = (indices < 0) | (indices >= sizes)
             values[op.operands[1]] = np.where(is_outside, sizes - 1 if is_last else 0, indices).astype(indices.dtype)
 
-    with patch.object(interpreter, "expect_indices_in_range", take_another):
-        return interpreter.interpret(module, feed, clamp_indices=False)
+    try:
+        with patch.object(interpreter, "expect_indices_in_range", take_another):
+            return interpreter.interpret(module, feed, clamp_indices=False)
+    except MemoryError as problem:
+        raise DeviceError(f"another element makes a size: {problem}", code="out-of-memory") from problem
