@@ -53,6 +53,12 @@ FOUND = {
         13,
         "g (float[N, 5] x, float[3, 5] e) => (y) <int64[3] s = {0, 0, 1048576}> { r = Reshape(x, s) y = Add(x, e) }",
     ),
+    "a shape of other elements, which another input hides": (
+        13,
+        """g (float[N, 5, 2] x, float[5] w, int64[3, 2] y) => (z) {
+            s = Shape(x) v = Reshape(w, s) z = NegativeLogLikelihoodLoss(v, y)
+        }""",
+    ),
     "skips beyond any row": (
         9,
         """g (int32[2, 6] x) => (y) {

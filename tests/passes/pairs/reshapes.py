@@ -63,7 +63,10 @@ FIRES = {
 
 REFUSES = {
     r.reshape_nothing: [Pair((f32(2, 3),), lambda b, x: b.reshape(x, (3, 2)))],
-    r.merge_reshapes: [Pair((f32(2, 3),), lambda b, x: b.reshape(b.transpose(x, (1, 0)), (6,)))],
+    r.merge_reshapes: [
+        Pair((f32(2, 3),), lambda b, x: b.reshape(b.transpose(x, (1, 0)), (6,))),
+        Pair((f32(5),), lambda b, x: b.reshape(b.reshape(x, (N, 5)), (3, 5))),
+    ],
     r.reshape_unit_transpose: [Pair((f32(2, 3),), lambda b, x: b.reshape(b.transpose(x, (1, 0)), (6,)))],
     r.transpose_units: [Pair((f32(1, 2, 3),), lambda b, x: b.transpose(x, (2, 0, 1)))],
     r.split_before_transposing: [

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import rule
@@ -19,9 +19,16 @@ def reshape_nothing(op: Op, build: Builder) -> Value | None:
 
 @rule("reshape")
 def merge_reshapes(op: Op, build: Builder) -> Value | None:
-    """reshape(reshape(x, s), t) = reshape(x, t)"""
+    """reshape(reshape(x, s), t) = reshape(x, t)
+
+    Where s hides that x cannot have the shape t, a guard before the first one says so at the call.
+    """
     inner = made_by(op.operands[0], "reshape")
-    return None if inner is None else build.with_shape(inner.operands[0], op.result.shape)
+    if inner is None:
+        return None
+    old, new = (product(shape) for shape in (inner.operands[0].shape, op.result.shape))
+    is_impossible = isinstance(old, int) and isinstance(new, int) and old != new
+    return None if is_impossible else build.with_shape(inner.operands[0], op.result.shape)
 
 
 @rule("reshape")
