@@ -59,6 +59,12 @@ FOUND = {
             s = Shape(x) v = Reshape(w, s) z = NegativeLogLikelihoodLoss(v, y)
         }""",
     ),
+    "filters without elements that have a zero point": (
+        10,
+        """g (uint8[1, 3, 0, 7] x, float s, uint8 z, uint8[1, B, 0, 1] w, uint8[B] v) => (y) {
+            y = QLinearConv(x, s, z, w, s, v, s, z)
+        }""",
+    ),
     "skips beyond any row": (
         9,
         """g (int32[2, 6] x) => (y) {

@@ -281,8 +281,8 @@ def _no_convolution(x: Quantized, w: Quantized, op: Op) -> str:
     """Why a convolution cannot be one of integers; nothing where it can."""
     if set(op.ints("input_dilations")) != {1}:
         return "the input is dilated"
-    if w.zero is not None and not all(isinstance(size, int) for size in w.source.shape[2:]):
-        return "the zero point of filters of unknown size is not 0"
+    if w.zero is not None and not all(isinstance(size, int) and size for size in w.source.shape[2:]):
+        return "the zero point of filters of no elements, or of unknown size, is not 0"
     spreads = ((x.zero, ()), (x.scale, ()), (w.zero, (0,)), (w.scale, (0,)))
     if any(not set(spread.axes) <= set(axes) for spread, axes in spreads if spread is not None):
         return "a scale or zero point varies along what is summed"
