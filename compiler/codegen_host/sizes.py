@@ -5,7 +5,7 @@ from functools import reduce
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
-from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, at_least, lower_bound, only_atom
+from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, at_least, lower_bound, only_atom, terms_of
 from onnxc.runtime.records import record
 
 # Sizes below it are exact as an i64, whatever an estimate of them lost: doubles keep the first 53 bits of every term.
@@ -24,15 +24,7 @@ def emit_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder, known: K
 
 def emit_estimate(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
     """About the value of `dim` as a double, which does not overflow; where it is too large an i64 may be anything."""
-    if isinstance(dim, int):
-        return f.constant("double", float(dim))
-    terms: list[Reg] = []
-    for monomial, factor in dim.terms:
-        factors = [_estimated(atom, symbols, f) for atom in monomial]
-        if factor != 1 or not factors:
-            factors.insert(0, f.constant("double", float(factor)))
-        terms.append(reduce(f.fmul, factors))
-    return reduce(f.fadd, terms) if terms else f.constant("double", 0.0)
+    return _Estimate(symbols, f, {}).size(dim)
 
 
 def emit_saturated_size(dim: Dim, symbols: Mapping[str, Int], f: FunctionBuilder) -> Int:
@@ -60,24 +52,52 @@ def emit_broken(relation: str, left: Int, right: Int, f: FunctionBuilder) -> Reg
     return as_reg(f.and_(f.and_(both[0], both[1]), both[2]))
 
 
-def _estimated(atom: Atom, symbols: Mapping[str, Int], f: FunctionBuilder) -> Reg:
-    if isinstance(atom, str):
-        return as_reg(f.convert("sitofp", symbols[atom], "double"))
-    first, *others = (emit_estimate(argument, symbols, f) for argument in atom.arguments)
-    match atom.function:
-        # LLVM makes a branch of a select behind a division, and looks through the whole function again for each.
-        case "floordiv" if at_least(atom.arguments[1], 1):
-            return f.fdiv(first, others[0])
-        case "mod" if at_least(atom.arguments[1], 1):
-            return others[0]
-        case "floordiv":
-            return f.select(f.fcmp("oeq", others[0], 0.0), 0.0, f.fdiv(first, others[0]))
-        case "mod":
-            return f.select(f.fcmp("oeq", others[0], 0.0), first, others[0])
-    for other in others:
-        predicate = "olt" if atom.function == "min" else "ogt"
-        first = f.select(f.fcmp(predicate, first, other), first, other)
-    return first
+@record
+class _Estimate:
+    """known: the values of sizes and functions that stand in one that is written, where one may stand many times."""
+
+    symbols: Mapping[str, Int]
+    f: FunctionBuilder
+    known: dict[Dim | Apply, Reg]
+
+    def size(self, dim: Dim) -> Reg:
+        if dim not in self.known:
+            self.known[dim] = self._sum(dim)
+        return self.known[dim]
+
+    def _sum(self, dim: Dim) -> Reg:
+        f, terms = self.f, list[Reg]()
+        for monomial, factor in terms_of(dim):
+            factors = [self._atom(atom) for atom in monomial]
+            if factor != 1 or not factors:
+                factors.insert(0, f.constant("double", float(factor)))
+            terms.append(reduce(f.fmul, factors))
+        return reduce(f.fadd, terms) if terms else f.constant("double", 0.0)
+
+    def _atom(self, atom: Atom) -> Reg:
+        if isinstance(atom, str):
+            return as_reg(self.f.convert("sitofp", self.symbols[atom], "double"))
+        if atom not in self.known:
+            self.known[atom] = self._applied(atom)
+        return self.known[atom]
+
+    def _applied(self, atom: Apply) -> Reg:
+        f = self.f
+        first, *others = map(self.size, atom.arguments)
+        match atom.function:
+            # LLVM makes a branch of a select behind a division, and looks through the whole function again for each.
+            case "floordiv" if at_least(atom.arguments[1], 1):
+                return f.fdiv(first, others[0])
+            case "mod" if at_least(atom.arguments[1], 1):
+                return others[0]
+            case "floordiv":
+                return f.select(f.fcmp("oeq", others[0], 0.0), 0.0, f.fdiv(first, others[0]))
+            case "mod":
+                return f.select(f.fcmp("oeq", others[0], 0.0), first, others[0])
+        for other in others:
+            predicate = "olt" if atom.function == "min" else "ogt"
+            first = f.select(f.fcmp(predicate, first, other), first, other)
+        return first
 
 
 @record

@@ -49,19 +49,27 @@ def _replaced(monomial: Monomial, factor: int, replacements: Mapping[str, Dim], 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The integer that `dim` is when each symbol has its value; KeyError names a symbol that has none."""
+    return _evaluated(dim, values, {})
+
+
+def _evaluated(dim: Dim, values: Mapping[str, int], known: dict[Apply, int]) -> int:
+    """`known`: the values of functions that stand in it, where one may stand many times."""
     if isinstance(dim, int):
         return dim
     total = 0
     for monomial, factor in dim.terms:
         for atom in monomial:
-            factor *= values[atom] if isinstance(atom, str) else _apply(atom, values)
+            factor *= values[atom] if isinstance(atom, str) else _applied(atom, values, known)
         total += factor
     return total
 
 
-def _apply(atom: Apply, values: Mapping[str, int]) -> int:
-    result = FUNCTIONS[atom.function](*(evaluate(argument, values) for argument in atom.arguments))
-    assert isinstance(result, int), (atom, result)
+def _applied(atom: Apply, values: Mapping[str, int], known: dict[Apply, int]) -> int:
+    result = known.get(atom)
+    if result is None:
+        made = FUNCTIONS[atom.function](*(_evaluated(argument, values, known) for argument in atom.arguments))
+        assert isinstance(made, int), (atom, made)
+        result = known[atom] = made
     return result
 
 

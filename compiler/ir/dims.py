@@ -33,8 +33,8 @@ LARGEST_DIVISOR = 1 << 20
 LARGEST_SIZE = 20_000
 """Symbols and functions written out in one size, so that chains of Shape, Mul and Max do not grow without end.
 
-The arena of a model whose sizes all come from data has 2200. Five steps of Div, Max, Min and Add are within it and take
-9 s to compile; six, with 23 000, took 53 s.
+The arena of a model whose sizes all come from data has 2200, a size of a transformer of windows of any height 2967.
+What stands in a size many times is looked at once, but the text of the size is as long as that.
 """
 
 LARGEST_FACTOR_BITS = 256
@@ -77,7 +77,7 @@ class Apply:
     @cached_property
     def range(self) -> Range:
         """Its bounds where none are known of its symbols."""
-        return _applied_range(self, {})
+        return _applied_range(self, None)
 
     def __str__(self) -> str:
         return self._text
@@ -177,7 +177,7 @@ class Size:
     @cached_property
     def range(self) -> Range:
         """Its bounds where none are known of its symbols."""
-        return _sum_range(self, {})
+        return _sum_range(self, None)
 
     @cached_property
     def _text(self) -> str:
@@ -336,7 +336,7 @@ def _divided_again(a: Dim, b: int) -> Dim:
         inner, divisor = quotient.arguments
         if isinstance(divisor, int) and divisor * b <= LARGEST_DIVISOR:
             return floordiv(inner + divisor * (a - _size((((quotient,), 1),))), divisor * b)
-    low, high = _range(a, {})
+    low, high = _range(a, None)
     return 0 if low is not None and low >= 0 and high is not None and high < b else apply("floordiv", (a, b))
 
 
@@ -374,29 +374,37 @@ def only_atom(dim: Dim) -> Atom | None:
 
 def lower_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
     """A number that `dim` is never below, or None where none is known."""
-    return _range(dim, bounds or {})[0]
+    return _range(dim, _Within(bounds) if bounds else None)[0]
 
 
 def upper_bound(dim: Dim, bounds: Bounds | None = None) -> int | None:
     """A number that `dim` is never above, or None where none is known."""
-    return _range(dim, bounds or {})[1]
+    return _range(dim, _Within(bounds) if bounds else None)[1]
 
 
-def _range(dim: Dim, bounds: Bounds) -> Range:
+class _Within:
+    """Bounds of symbols, and those of what was looked at within them: one size may stand in another many times."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.known: dict[Size | Apply, Range] = {}
+
+
+def _range(dim: Dim, within: _Within | None) -> Range:
     """Both bounds at once: asked for one by one, they would cost twice as much for each level of nesting."""
     if isinstance(dim, int):
         return dim, dim
-    if bounds and dim.symbols.isdisjoint(bounds):
-        bounds = {}
-    if not bounds:
+    if within is None or dim.symbols.isdisjoint(within.bounds):
         return dim.range
-    return _sum_range(dim, bounds)
+    if dim not in within.known:
+        within.known[dim] = _sum_range(dim, within)
+    return within.known[dim]
 
 
-def _sum_range(size: Size, bounds: Bounds) -> Range:
+def _sum_range(size: Size, within: _Within | None) -> Range:
     """The bounds of a sum: those of its parts, added."""
     parts = _parts(size.terms) if len(size.terms) > 1 else (size.terms,)
-    lows, highs = zip(*(_part_range(part, bounds) for part in parts), strict=True)
+    lows, highs = zip(*(_part_range(part, within) for part in parts), strict=True)
     return _total(lows), _total(highs)
 
 
@@ -423,15 +431,15 @@ def _parts(terms: Terms) -> Sequence[Terms]:
     return [part for _, part in parts]
 
 
-def _part_range(part: Terms, bounds: Bounds) -> Range:
+def _part_range(part: Terms, within: _Within | None) -> Range:
     """The bounds of some terms: each term by itself, or without the floors, by which terms may cancel."""
-    lows, highs = zip(*(_term_range(monomial, factor, bounds) for monomial, factor in part), strict=True)
+    lows, highs = zip(*(_term_range(monomial, factor, within) for monomial, factor in part), strict=True)
     low, high = _total(lows), _total(highs)
     exact = _without_floors(part) if len(part) > 1 else None
     if exact is None:
         return low, high
     rest, scale, below, above = exact
-    least, greatest = _range(rest, bounds)
+    least, greatest = _range(rest, within)
     if least is not None:
         least = -((below - least) // scale)
         low = least if low is None else max(low, least)
@@ -441,8 +449,8 @@ def _part_range(part: Terms, bounds: Bounds) -> Range:
     return low, high
 
 
-def _term_range(monomial: Monomial, factor: int, bounds: Bounds) -> Range:
-    least, greatest = _product_range([_atom_range(atom, bounds) for atom in monomial])
+def _term_range(monomial: Monomial, factor: int, within: _Within | None) -> Range:
+    least, greatest = _product_range([_atom_range(atom, within) for atom in monomial])
     if factor < 0:
         least, greatest = greatest, least
     return None if least is None else factor * least, None if greatest is None else factor * greatest
@@ -495,16 +503,20 @@ def _product_range(factors: list[Range]) -> Range:
     return low, None if unbounded else high
 
 
-def _atom_range(atom: Atom, bounds: Bounds) -> Range:
+def _atom_range(atom: Atom, within: _Within | None) -> Range:
     if isinstance(atom, str):
-        if atom in bounds:
-            return bounds[atom]
+        if within is not None and atom in within.bounds:
+            return within.bounds[atom]
         return (None, None) if atom.startswith("?") else (0, None)
-    return _applied_range(atom, bounds) if bounds else atom.range
+    if within is None:
+        return atom.range
+    if atom not in within.known:
+        within.known[atom] = _applied_range(atom, within)
+    return within.known[atom]
 
 
-def _applied_range(atom: Apply, bounds: Bounds) -> Range:
-    lows, highs = zip(*(_range(argument, bounds) for argument in atom.arguments), strict=True)
+def _applied_range(atom: Apply, within: _Within | None) -> Range:
+    lows, highs = zip(*(_range(argument, within) for argument in atom.arguments), strict=True)
     known_lows = [low for low in lows if low is not None]
     known_highs = [high for high in highs if high is not None]
     match atom.function:
@@ -552,17 +564,24 @@ def _symbol_text(name: str) -> str:
 
 def render(dim: Dim, symbol: Callable[[str], str]) -> str:
     """The canonical text of `dim`, with each symbol written by `symbol`."""
+    return _rendered(dim, symbol, {})
+
+
+def _rendered(dim: Dim, symbol: Callable[[str], str], known: dict[Apply, str]) -> str:
+    """`known`: the texts of functions that stand in what is rendered, where one may stand many times."""
     if isinstance(dim, int):
         return str(dim)
     parts: list[str] = []
     for monomial, factor in dim.terms:
-        atoms = [
-            symbol(atom)
-            if isinstance(atom, str)
-            else f"{atom.function}({', '.join(render(argument, symbol) for argument in atom.arguments)})"
-            for atom in monomial
-        ]
+        atoms = [symbol(atom) if isinstance(atom, str) else _applied_text(atom, symbol, known) for atom in monomial]
         magnitude = [str(abs(factor))] if abs(factor) != 1 or not atoms else []
         sign = ("-" if factor < 0 else "") if not parts else (" - " if factor < 0 else " + ")
         parts.append(sign + "*".join(magnitude + atoms))
     return "".join(parts)
+
+
+def _applied_text(atom: Apply, symbol: Callable[[str], str], known: dict[Apply, str]) -> str:
+    if atom not in known:
+        arguments = ", ".join(_rendered(argument, symbol, known) for argument in atom.arguments)
+        known[atom] = f"{atom.function}({arguments})"
+    return known[atom]

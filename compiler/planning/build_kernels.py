@@ -64,23 +64,27 @@ def specialized(problem: KernelProblem, sizes: Mapping[str, Dim]) -> KernelProbl
 def joined_symbols(block: Block) -> Mapping[str, Dim]:
     """Symbols that are broadcast with others, with the one symbol for all that a symbol is broadcast with."""
     joined: dict[str, str] = {}
+    seen: set[Dim] = set()
     for value in (result for op in block.ops for result in op.results):
-        for first, *others in (group for size in value.shape for group in _broadcast_together(size)):
+        for first, *others in (group for size in value.shape for group in _broadcast_together(size, seen)):
             one = joined.get(first, first)
             for old in {joined.get(other, other): None for other in others if joined.get(other, other) != one}:
                 joined = {name: one if to == old else to for name, to in joined.items()} | {old: one}
     return {name: Size.symbol(to) for name, to in joined.items()}
 
 
-def _broadcast_together(size: Dim) -> Iterator[Sequence[str]]:
-    """The symbols of each broadcast in a size that has several."""
+def _broadcast_together(size: Dim, seen: set[Dim]) -> Iterator[Sequence[str]]:
+    """The symbols of each broadcast in a size that has several, unless the size, or one in it, was seen before."""
+    if size in seen:
+        return
+    seen.add(size)
     for atom in (atom for monomial, _ in terms_of(size) for atom in monomial):
         if isinstance(atom, Apply):
             symbols = [name for each in atom.arguments if (name := lone_symbol(each)) is not None]
             if atom.function == "bcast" and len(symbols) > 1:
                 yield symbols
             for argument in atom.arguments:
-                yield from _broadcast_together(argument)
+                yield from _broadcast_together(argument, seen)
 
 
 def _is_possible(block: Block) -> bool:
@@ -174,39 +178,31 @@ def _moved_from(value: Value, group: Group) -> Value:
 
 def _symbol_names(types: Sequence[TensorType], ops: Sequence[Op]) -> dict[str, str]:
     order: dict[str, None] = {}
+    note = partial(_note_symbols, order=order, seen=set())
     for type in types:
-        for dim in type.known_shape:
-            order.update(dict.fromkeys(_ordered_symbols(dim)))
+        note(type.known_shape)
     nested = [op for outer in ops for block in outer.blocks for op in walk(block)]
     for op in (*ops, *nested):
         for name in sorted(op.attributes):
-            order.update(dict.fromkeys(_attribute_symbols(op.attributes[name])))
+            note(op.attributes[name])
         for result in op.results:
-            for dim in result.shape:
-                order.update(dict.fromkeys(_ordered_symbols(dim)))
+            note(result.shape)
     return {name: f"?s{index}" if name.startswith("?") else f"s{index}" for index, name in enumerate(order)}
 
 
-def _ordered_symbols(dim: Dim) -> list[str]:
-    """The symbols of `dim` in the order of its canonical form."""
-    if isinstance(dim, int):
-        return []
-    symbols: list[str] = []
-    for monomial, _ in dim.terms:
-        for atom in monomial:
-            if isinstance(atom, str):
-                symbols.append(atom)
-            else:
-                symbols += [name for argument in atom.arguments for name in _ordered_symbols(argument)]
-    return symbols
-
-
-def _attribute_symbols(value: Attribute) -> list[str]:
-    if isinstance(value, Size):
-        return _ordered_symbols(value)
+def _note_symbols(value: Attribute, order: dict[str, None], seen: set[Size]) -> None:
+    """Adds the symbols of sizes in the order of their canonical form, but those of sizes that were seen before."""
     if isinstance(value, tuple):
-        return [name for item in value for name in _attribute_symbols(item)]
-    return []
+        for item in value:
+            _note_symbols(item, order, seen)
+    if not isinstance(value, Size) or value in seen:
+        return
+    seen.add(value)
+    for atom in (atom for monomial, _ in value.terms for atom in monomial):
+        if isinstance(atom, str):
+            order[atom] = None
+        else:
+            _note_symbols(atom.arguments, order, seen)
 
 
 def _changed(value: Attribute, change: Callable[[Dim], Dim]) -> Attribute:

@@ -1,12 +1,16 @@
 """Models with hundreds of sizes that data decides: their code grows as they do, not as the square of it."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
 
 import onnxc
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_size
+from onnxc.compiler.ir.dims import Dim, Size, mod
 from onnxc.runtime.errors import UnsupportedError
 
 
@@ -50,3 +54,13 @@ def test_each_size_is_its_own() -> None:
     for rows in (scores, scores[:, :1], scores[:, :0], -abs(scores)):
         y = executable.run({"scores": rows})["y"]
         np.testing.assert_array_equal(y, 2 * rows[rows > 0])
+
+
+@pytest.mark.parametrize("emit", [emit_estimate, emit_size])
+def test_code_of_a_size_grows_with_what_is_different_in_it(emit: Callable[..., object]) -> None:
+    dim: Dim = Size.symbol("N")
+    f = FunctionBuilder("f", [("i64", "n")], returns="i64")
+    for _ in range(12):
+        dim = mod(2 * dim + 7, dim + 1)
+    emit(dim, {"N": f.parameters[0]}, f)
+    assert f.length <= 12 * 20

@@ -400,6 +400,58 @@ def test_bounds_of_functions_are_worked_out_once(
     assert asked <= 90
 
 
+LEVELS = 12
+
+
+def doubled() -> Dim:
+    """A size in which each level stands twice in the next one."""
+    dim: Dim = N
+    for _ in range(LEVELS):
+        dim = mod(2 * dim + 7, dim + 1)
+    return dim
+
+
+def test_the_bounds_of_what_stands_often_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[sizes.Apply] = []
+    work_out = sizes._applied_range
+
+    def count(atom: sizes.Apply, *others: object) -> sizes.Range:
+        asked.append(atom)
+        return work_out(atom, *others)
+
+    monkeypatch.setattr(sizes, "_applied_range", count)
+    dim = doubled()
+    asked.clear()
+    assert lower_bound(dim, {"N": (3, 5)}) == 0
+    assert len(asked) == LEVELS
+
+
+def test_the_number_of_what_stands_often_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    dim, number = doubled(), 3000
+    for _ in range(LEVELS):
+        number = (2 * number + 7) % (number + 1)
+
+    def count(a: int, b: int) -> int:
+        asked.append(a)
+        return a % b
+
+    monkeypatch.setitem(dim_symbols.FUNCTIONS, "mod", count)
+    assert evaluate(dim, {"N": 3000}) == number
+    assert len(asked) == LEVELS
+
+
+def test_what_stands_often_is_written_once() -> None:
+    asked: list[str] = []
+
+    def count(name: str) -> str:
+        asked.append(name)
+        return "n"
+
+    assert render(doubled(), count) == str(doubled()).replace("N", "n")
+    assert len(asked) == 2
+
+
 # Symbols and text
 
 
