@@ -177,6 +177,8 @@ READ_PART = (
 OTHER_INDEX = "g (float[N] x, int64[K] i) => (y) <int64 n = {2}> { j = Mod(i, n) z = Gather(x, j) y = Neg(z) }"
 NO_LINE = {"x": np.zeros((0, 4), np.float32), "s": np.array([1, 0])}
 RESIZE = 'g (float[N, M] x, int64[2] s) => (y) { y = Resize<mode = "nearest">(x, , , s) }'
+RATIO = {"x": np.ones(3, np.float32), "r": np.zeros(2, np.float32)}
+DROPOUT = "g (float[N] x, float[] r) => (y) { z = Dropout(x, r) y = Neg(z) }"
 POSITION = {"x": (np.arange(3, dtype=np.float32),) * 2, "i": np.array(7)}
 SEQUENCE_AT = "g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = Neg(z) }"
 LENGTH_OF = "g (seq(float[N]) x, int64 i) => (y) { z = SequenceAt(x, i) y = SequenceLength(x) }"
@@ -193,6 +195,7 @@ OTHER_POSITION = "g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = Sequ
         (READ_PART, READ_PART, INDEX, None),
         (READ_PART, OTHER_PART, INDEX, "index-out-of-range"),
         (RESIZE, RESIZE, NO_LINE, None),
+        (DROPOUT, DROPOUT, RATIO, None),
         (LENGTH_OF, LENGTH_OF, POSITION, None),
         (SEQUENCE_AT, SEQUENCE_AT, POSITION, None),
         (SEQUENCE_AT, OTHER_POSITION, POSITION, "sequence-position"),
@@ -205,6 +208,7 @@ OTHER_POSITION = "g (seq(float[N]) x, int64 i) => (y) <int64 n = {1}> { z = Sequ
         "read",
         "taken and read",
         "no elements",
+        "unused shape",
         "unused position",
         "refused position",
         "taken position",
