@@ -65,7 +65,7 @@ class BlockKernel:
 
         tile[r][j] = sum over blocks b of scales[b][j] * the sum over k in b of x[r][k] * (codes[k][j] - zeros[b][j]).
         """
-        f = library_function(self.name, f"ptr x, i64 row_stride, ptr tile, {BLOCK_PARAMETERS}")
+        f = library_function(self.name, f"ptr x, i64 row_stride, ptr tile, {BLOCK_PARAMETERS}", target)
         x, row_stride, tile, *packed = f.parameters
         words = CodeWords(f, self.bits, target)
         _Multiply(self, words, PackedBlocks(*packed), x, row_stride, tile).write()
@@ -94,7 +94,7 @@ class UnpackKernel:
 
         panel[k][j] = scales[b][j] * (codes[k][j] - zeros[b][j]), for k in block b.
         """
-        f = library_function(self.name, f"ptr panel, {BLOCK_PARAMETERS}")
+        f = library_function(self.name, f"ptr panel, {BLOCK_PARAMETERS}", target)
         panel, *packed = f.parameters
         blocks = _Blocks(CodeWords(f, self.bits, target), PackedBlocks(*packed))
 

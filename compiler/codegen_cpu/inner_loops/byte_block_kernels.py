@@ -57,7 +57,7 @@ class StartKernel:
 
         starts[b] = -2^(bits - 1) times the sum of x[b][k], for `count` blocks.
         """
-        f = library_function(self.name, "ptr x, ptr starts, i64 count, i64 block")
+        f = library_function(self.name, "ptr x, ptr starts, i64 count, i64 block", target)
         x, starts, count, block = f.parameters
         lanes = min(SUMMED_BYTES, target.vector_bits // I32.bits)
         words = vector_type("i32", lanes)
@@ -106,7 +106,7 @@ class ByteBlockKernel:
         zeros[b][j]).
         """
         rows = "ptr x, ptr steps, ptr starts, i64 blocks, i64 block"
-        f = library_function(self.name, f"{rows}, ptr codes, ptr scales, ptr zeros, i64 width, ptr tile")
+        f = library_function(self.name, f"{rows}, ptr codes, ptr scales, ptr zeros, i64 width, ptr tile", target)
         _Multiply(self, f, target).write()
         f.ret()
         return f

@@ -75,7 +75,7 @@ class LineKernel:
 
         sums[r] += sum over k of a[r * a stride + k] * b[r * b stride + k].
         """
-        f = library_function(self.name, "ptr a, i64 a_stride, ptr b, i64 b_stride, ptr sums, i64 k")
+        f = library_function(self.name, "ptr a, i64 a_stride, ptr b, i64 b_stride, ptr sums, i64 k", target)
         a, a_stride, b, b_stride, sums, depth = f.parameters
         element, lanes = register_type(self.types.sums), self.types.lanes(target)
         vector, repeats = vector_type(element, lanes), SUMS // self.rows

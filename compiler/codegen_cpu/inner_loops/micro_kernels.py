@@ -228,7 +228,7 @@ class MicroRest:
 
     def write(self, target: Target) -> FunctionBuilder:
         """void multiply(those of MicroKernel, i64 rows)"""
-        f = library_function(self.name, f"{_PARAMETERS}, i64 rows", stepping_effort(target.arch))
+        f = library_function(self.name, f"{_PARAMETERS}, i64 rows", target, stepping_effort(target.arch))
         a, row_stride, k_stride, panel, panel_stride, tile, *rest, rows = f.parameters
         width = self.vectors * self.types.lanes(target)
 
@@ -308,10 +308,11 @@ def widened_from_memory(x: Reg, source: DType, target: DType, f: FunctionBuilder
     return emit_cast(from_memory(x, source, f), source, target, f)
 
 
-def library_function(name: str, parameters: str, effort: Effort = "most") -> FunctionBuilder:
+def library_function(name: str, parameters: str, target: Target, effort: Effort = "most") -> FunctionBuilder:
     """A function of an image that its kernels call, with parameters as in "ptr a, i64 depth"."""
     named = [(type, parameter) for type, parameter in (each.split() for each in parameters.split(", "))]
-    return FunctionBuilder(name, named, hidden=True, attributes="noinline nounwind", effort=effort)
+    features = target.features
+    return FunctionBuilder(name, named, hidden=True, attributes="noinline nounwind", features=features, effort=effort)
 
 
 class _Writer:
@@ -323,7 +324,7 @@ class _Writer:
         is_row = self.rows == 1 and self.types.group == 1
         self.fetched_bytes = ROW_PREFETCHED_BYTES[target.vector_bits] if is_row else PREFETCHED_BYTES
         self.instructions = _INSTRUCTIONS[self.types.group](self.types, target)
-        self.f = library_function(kernel.name, _PARAMETERS, stepping_effort(target.arch))
+        self.f = library_function(kernel.name, _PARAMETERS, target, stepping_effort(target.arch))
         self.a, self.row_stride, self.k_stride, self.panel, self.panel_stride, *rest = self.f.parameters
         self.tile, self.depth, self.accumulate, self.ahead = rest
         self.vector_elements = self.lanes * self.types.group

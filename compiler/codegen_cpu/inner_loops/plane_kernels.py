@@ -34,7 +34,9 @@ class PlaneKernel:
         vectors have lanes. There is at least one product.
         """
         lanes = target.vector_bits // (64 if self.element == "double" else 32)
-        f = library_function(self.name, "ptr image, ptr offsets, i64 depth, ptr filters, ptr tile, i64 tile_step")
+        f = library_function(
+            self.name, "ptr image, ptr offsets, i64 depth, ptr filters, ptr tile, i64 tile_step", target
+        )
         image, offsets, depth, filters, tile, tile_step = f.parameters
         vector, count = vector_type(self.element, lanes), self.filters * self.vectors
 

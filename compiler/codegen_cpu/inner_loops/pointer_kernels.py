@@ -115,7 +115,7 @@ class PointerRest:
 
     def write(self, target: Target) -> FunctionBuilder:
         """void (those of PointerKernel, i64 rows)"""
-        f = library_function(self.name, f"{_PARAMETERS}, i64 rows", stepping_effort(target.arch))
+        f = library_function(self.name, f"{_PARAMETERS}, i64 rows", target, stepping_effort(target.arch))
         pointers, *fixed, tile, accumulate, ahead, rows = f.parameters
 
         def call(row: Int, step: int) -> None:
@@ -165,7 +165,7 @@ class _Writer:
         self.lanes = kernel.lanes(target)
         self.steps_of_line = max(1, CACHE_LINE_BYTES * 8 // target.vector_bits)
         self.vector = vector_type(kernel.element, self.lanes)
-        self.f = library_function(kernel.name, _PARAMETERS, stepping_effort(target.arch))
+        self.f = library_function(kernel.name, _PARAMETERS, target, stepping_effort(target.arch))
         self.sums = [(row, column) for row in range(kernel.rows) for column in range(kernel.vectors)]
 
     def write(self) -> FunctionBuilder:

@@ -42,7 +42,7 @@ class SweepKernel:
 
         sums[j] += sum over the steps k of a[k * a stride] * b[k * b stride + j]; sums have room for whole vectors.
         """
-        f = library_function(self.name, "ptr a, i64 a_stride, ptr b, i64 b_stride, ptr sums, i64 columns")
+        f = library_function(self.name, "ptr a, i64 a_stride, ptr b, i64 b_stride, ptr sums, i64 columns", target)
         a, a_stride, b, b_stride, sums, columns = f.parameters
         types, lanes = self.types, self.types.lanes(target)
         addresses = [f.gep(a, f.mul(a_stride, k), memory_type(types.a)) for k in range(self.steps)]

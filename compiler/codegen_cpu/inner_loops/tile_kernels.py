@@ -61,7 +61,7 @@ class TileKernel:
         counts tiles and is at least 1. Rows of A are read to the end of the last tile.
         """
         parameters = "ptr a, i64 row_stride, ptr panel, ptr sums, i64 depth, i64 rows, i64 accumulate"
-        f = library_function(self.name, parameters)
+        f = library_function(self.name, parameters, target)
         rows = f.parameters[5]
         shape = f.alloca("i8", ROW_BYTES)
         pairs = f.mul(f.sdiv(rows, 2 * TILE_ROWS), 2 * TILE_ROWS)
