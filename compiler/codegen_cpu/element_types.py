@@ -7,7 +7,14 @@ are in registers as they are in memory: what moves them costs nothing, and point
 
 import numpy as np
 
-from onnxc.compiler.codegen_cpu.narrow_floats import NARROW_FLOATS, narrow_float, widen_float
+from onnxc.compiler.codegen_cpu.narrow_floats import (
+    NARROW_FLOATS,
+    converts_halves,
+    narrow_float,
+    narrow_half,
+    widen_float,
+    widen_half,
+)
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import (
@@ -94,6 +101,8 @@ def from_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """A loaded element, or vector of them, as it is computed with."""
     if dtype == BOOL:
         return f.icmp("ne", x, 0)
+    if dtype == F16 and not converts_halves(f):
+        return widen_half(x, f)
     if dtype == F16:
         return register(f.convert("fpext", x, vector_type("float", x.lanes)))
     if dtype == BF16:
@@ -106,6 +115,8 @@ def to_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """A computed element, or vector of them, as it is stored; a float that `round_register` gave stays exact."""
     if dtype == BOOL:
         return register(f.convert("zext", x, vector_type("i8", x.lanes)))
+    if dtype == F16 and not converts_halves(f):
+        return narrow_half(x, f)
     if dtype == F16:
         return register(f.convert("fptrunc", x, vector_type("half", x.lanes)))
     if dtype == BF16:

@@ -1,12 +1,13 @@
 """Floats of a byte or less: their bits as f32, and f32 rounded to them, by arithmetic on the bits of vectors.
 
-The special cases are those of ml_dtypes, whose casts are the meaning.
+The special cases are those of ml_dtypes, whose casts are the meaning. Where a processor does not convert f16, that is
+done so too.
 """
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dtypes import F8E8M0, DType
-from onnxc.compiler.ir.float_formats import F32_MANTISSA, FORMATS, Format
+from onnxc.compiler.ir.float_formats import F32_MANTISSA, FORMATS, HALF, Format
 
 _MAGNITUDE, _INFINITY, _QUIET_NAN = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 
@@ -19,15 +20,43 @@ def widen_float(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     byte = register(f.convert("zext", x, vector_type("i32", x.lanes)))
     if dtype == F8E8M0:
         return _widen_exponent(byte, f)
-    format = FORMATS[dtype]
-    code = register(f.and_(byte, format.sign - 1))
+    return _widen_bits(byte, FORMATS[dtype], f)
+
+
+def converts_halves(f: FunctionBuilder) -> bool:
+    """Whether the processor has instructions between f16 and f32: of those of x86 before AVX2 few have.
+
+    Without them LLVM calls a function for each element.
+    """
+    return "sse2" not in f.features or "f16c" in f.features
+
+
+def widen_half(x: Reg, f: FunctionBuilder) -> Reg:
+    """f16 as f32."""
+    bits = f.convert("bitcast", x, vector_type("i16", x.lanes))
+    wide = _widen_bits(register(f.convert("zext", bits, vector_type("i32", x.lanes))), HALF, f)
+    f.narrowed[wide] = x
+    return wide
+
+
+def narrow_half(x: Reg, f: FunctionBuilder) -> Reg:
+    """f32 to the nearest f16, ties to even."""
+    if x in f.narrowed:
+        return f.narrowed[x]
+    code = _signed_code(x, _narrow_code(x, HALF, f, saturate=False), HALF, f)
+    bits = f.convert("trunc", code, vector_type("i16", x.lanes))
+    return f.convert("bitcast", bits, vector_type("half", x.lanes))
+
+
+def _widen_bits(bits: Reg, format: Format, f: FunctionBuilder) -> Reg:
+    code = register(f.and_(bits, format.sign - 1))
     magnitude = _special(_widen_code(code, format, f), code, format, f)
     # Whatever is set above the code is the sign: bits that a type narrower than a byte leaves unused count as well.
-    sign = f.select(f.icmp("uge", byte, format.sign), f.constant(byte.type, -1 << 31), f.constant(byte.type, 0))
-    bits = f.or_(magnitude, sign)
+    sign = f.select(f.icmp("uge", bits, format.sign), f.constant(bits.type, -1 << 31), f.constant(bits.type, 0))
+    wide = f.or_(magnitude, sign)
     if format.unsigned_zero:
-        bits = f.select(f.icmp("eq", byte, format.nan), f.constant(byte.type, -1 << 31 | _QUIET_NAN), register(bits))
-    return _as_float(bits, f)
+        wide = f.select(f.icmp("eq", bits, format.nan), f.constant(bits.type, -1 << 31 | _QUIET_NAN), register(wide))
+    return _as_float(wide, f)
 
 
 def _widen_code(code: Reg, format: Format, f: FunctionBuilder) -> Reg:

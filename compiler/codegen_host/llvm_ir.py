@@ -104,6 +104,8 @@ class FunctionBuilder:
         self._block = "entry"
         self._is_open = True
         self._known, self._tails = ScopedValues(), dict[Reg, Int]()
+        # What floats were widened from where no instruction does it, so that to narrow them again takes none.
+        self.narrowed: dict[Reg, Reg] = {}
 
         self.add = ClosedOperation(self, "add")
         self.sub = ClosedOperation(self, "sub")

@@ -11,7 +11,7 @@ from onnxc.compiler.ir.dtypes import (
 )
 from onnxc.runtime.records import record
 
-__all__ = ["F32_MANTISSA", "FORMATS", "Format"]
+__all__ = ["F32_MANTISSA", "FORMATS", "HALF", "Format"]
 
 F32_MANTISSA, F32_BIAS = 23, 127
 
@@ -63,3 +63,6 @@ FORMATS = {
     F6E3M2: Format(6, mantissa=2, bias=3, largest=0x1F, overflow=0x1F, nan=0x20),
     F4E2M1: Format(4, mantissa=1, bias=1, largest=0x07, overflow=0x07, nan=0x08),
 }
+
+HALF = Format(16, mantissa=10, bias=15, largest=0x7BFF, overflow=0x7C00, nan=0x7E00)
+"""f16, for processors without instructions that convert it."""
