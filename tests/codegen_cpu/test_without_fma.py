@@ -18,6 +18,8 @@ SUMS = {
     "transposed": "(float[N, 8, 9, 9] x, float[8, 2, 3, 3] w) => (y) { y = ConvTranspose<strides = [2, 2]>(x, w) }",
     "attention": "(float[N, 2, S, 16] q) => (y) { y = Attention(q, q, q) }",
     "exponentials": "(float[N, 64] x) => (y) { z = Softmax(x) e = Erf(z) t = Tanh(e) y = Gelu(t) }",
+    "angles": "(float[N, 64] x) => (y) { s = Sin(x) c = Cos(s) t = Tan(c) a = Asin(t) b = Acos(a) y = Atan(b) }",
+    "angles of halves": "(float16[N, 64] x) => (y) { s = Sin(x) c = Cos(s) y = Atan(c) }",
     "lstm": "(float[S, 2, 4] x, float[1, 8, 4] w, float[1, 8, 2] r) => (y) { y = LSTM<hidden_size = 2>(x, w, r) }",
 }
 

@@ -4,7 +4,7 @@ Sources: S. Moshier, Cephes 2.8, single/asinf.c and atanf.c, for the forms; ROCm
 π/2 as the product of two floats in an fma. The coefficients and factors are our own.
 """
 
-from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, polynomial, with_sign
+from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, polynomial, rounded_once, with_sign
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
@@ -32,7 +32,7 @@ def asin(f: FunctionBuilder, x: Reg) -> Reg:
     a = absolute(f, x)
     is_far = f.fcmp("ogt", a, _ASIN_SPLIT)
     arc = _short_arc(f, a, is_far)
-    far = f.fma(f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], f.fmul(arc, -2.0))
+    far = rounded_once(f, f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], f.fmul(arc, -2.0))
     return with_sign(f, f.select(is_far, far, arc), x)
 
 
@@ -46,7 +46,7 @@ def acos(f: FunctionBuilder, x: Reg) -> Reg:
     is_negative = f.fcmp("olt", x, 0.0)
     signed = f.select(is_negative, f.fneg(signed), signed)
     far_base = f.select(is_negative, f.constant(x.type, 2 * _HALF_PI[1]), 0.0)
-    return f.fma(f.select(is_far, far_base, _HALF_PI[1]), _HALF_PI[0], signed)
+    return rounded_once(f, f.select(is_far, far_base, _HALF_PI[1]), _HALF_PI[0], signed)
 
 
 def _short_arc(f: FunctionBuilder, a: Reg, is_far: Reg) -> Reg:
@@ -64,5 +64,5 @@ def atan(f: FunctionBuilder, x: Reg) -> Reg:
     t = f.fdiv(f.select(is_far, -1.0, a), f.select(is_far, a, 1.0))
     square = f.fmul(t, t)
     arc = f.multiply_add(f.fmul(square, t), polynomial(f, square, _ATAN), t)
-    far = f.fma(f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], arc)
+    far = rounded_once(f, f.constant(x.type, _HALF_PI[0]), _HALF_PI[1], arc)
     return with_sign(f, f.select(is_far, far, arc), x)

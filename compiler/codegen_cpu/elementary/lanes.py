@@ -5,6 +5,8 @@ Everything holds for a scalar and for a vector of any number of lanes, and gives
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Float, Reg, vector_type
 from onnxc.runtime.records import record
@@ -61,6 +63,18 @@ def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg
         result = f.multiply_add(x, result, f.constant_operand(x.type, coefficient))
     assert isinstance(result, Reg), coefficients
     return result
+
+
+def rounded_once(f: FunctionBuilder, a: Reg, b: float, c: Reg) -> Reg:
+    """a * b + c, rounded once; without the instruction f32 by way of f64, which rounds one result in 2^29 twice.
+
+    The instruction would be a call of the C library for each lane, and cos of f32[128, 768] take 372 us and not 139.
+    """
+    if a.element == DOUBLE.name or not f.features or f.features & {"fma", "neon"}:
+        return f.fma(a, b, c)
+    wide = vector_type(DOUBLE.name, a.lanes)
+    x, y = (f.convert("fpext", each, wide) for each in (a, c))
+    return f.convert("fptrunc", f.fadd(f.fmul(x, float(np.float32(b))), y), a.type)
 
 
 def at_most(f: FunctionBuilder, x: Reg, bound: float) -> Reg:

@@ -17,6 +17,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     format_of,
     from_bits,
     polynomial,
+    rounded_once,
     to_bits,
 )
 from onnxc.compiler.codegen_cpu.elementary.library import call_per_lane
@@ -135,7 +136,7 @@ def _reduce(f: FunctionBuilder, a: Reg) -> tuple[Reg, Reg]:
     multiple = f.fsub(shifted, rounding)
     r, n = a, to_bits(f, shifted)
     for part in _HALF_PI[a.element]:
-        r = f.fma(multiple, -part, r)
+        r = rounded_once(f, multiple, -part, r)
     if a.element == "double":
         return r, n
     is_large = f.fcmp("oge", a, _FAST_BOUND["float"])
