@@ -59,6 +59,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     *outer, rows, columns = windows.results
     band_rows = windows.band_rows
     bands = floordiv(rows + band_rows - 1, band_rows)
+    if windows.schedule.algorithm == "lines":
+        windows.folded_lines.clear()
     frame.each_unit((*outer, bands), lambda *coordinates: windows.unit(coordinates))
     frame.f.ret()
     work = minimum(rows, band_rows) * columns * product(op.ints("window"))
@@ -157,6 +159,11 @@ class _Windows:
         """The shape of the result; a vector is one row."""
         shape = self.op.results[0].shape
         return shape if len(shape) > 1 else (1, *shape)
+
+    @cached_property
+    def folded_lines(self) -> "_FoldedLines":
+        """The lines on the stack."""
+        return _FoldedLines(self)
 
     @cached_property
     def outside(self) -> Reg:
@@ -295,7 +302,7 @@ class _Windows:
     def _strips(self, band: Band) -> None:
         """The rows of a band in strips, and of each the rows that fit the lines on the stack together."""
         frame, f, strip, (outer, start, stop) = self.frame, self.frame.f, self.schedule.strip, band
-        columns, lines = frame.size(self.results[-1]), _FoldedLines(self)
+        columns, lines = frame.size(self.results[-1]), self.folded_lines
         pitch = lines.pitch(f.smin(columns, strip))
         together = f.udiv(lines.elements_on_stack, pitch)
 
@@ -480,6 +487,24 @@ class _FoldedLines:
         self.reach = reach + frame.lanes
         self.elements_on_stack = max((strip - frame.lanes) * axis.step + self.reach, windows.schedule.line_elements)
         self.line = frame.f.alloca(memory_type(self.dtype), self.elements_on_stack)
+
+    def clear(self) -> None:
+        """Writes 0 to all that the units of a call may read.
+
+        Behind a line are lanes that nobody wants, and sums of what the stack holds there, such as halves of addresses,
+        are subnormal: means of 2 x 2 windows of f32[256, 34, 34], 2 apart, took 40 us with AVX2 so, and 27 without.
+        """
+        f, lanes = self.frame.f, self.frame.lanes
+        rows, columns = (self.frame.size(size) for size in self.source.results[-2:])
+        met = f.mul(f.smin(rows, self.source.band_rows), self.pitch(f.smin(columns, self.source.schedule.strip)))
+        zeros = f.constant(vector_type(memory_type(self.dtype), lanes), 0)
+        end = f.sub(f.smin(met, self.elements_on_stack), lanes)
+
+        def vector(at: Int) -> None:
+            f.store(zeros, f.gep(self.line, at, memory_type(self.dtype)))
+
+        f.loop(0, end, lanes, vector)
+        vector(f.smax(end, 0))
 
     def pitch(self, columns: Int) -> Int:
         """How many elements a line of so many results takes."""
