@@ -5,7 +5,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, U8, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import InputError
@@ -48,10 +48,11 @@ def test_updates_along_an_axis(axis: int, target: Target) -> None:
         native.check(sample(F32, *shape), indices, sample(F32, *count, seed=1), bound=1e-6)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F64, F16, BF16, I64, I8, U8, BOOL], ids=str)
-def test_element_types_along_an_axis(dtype: DType) -> None:
+def test_element_types_along_an_axis(dtype: DType, target: Target) -> None:
     for axis in range(3):
-        native = _along(dtype, axis)
+        native = _along(dtype, axis, target)
         for shape, count in ALONG:
             indices = _indices((shape[axis],), *count)[..., 0]
             native.check(sample(dtype, *shape), indices, sample(dtype, *count, seed=1), bound=2 * precision(dtype))
@@ -93,13 +94,14 @@ def test_of_updates_to_one_element_the_last_stays() -> None:
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
-def test_of_updates_to_one_element_of_a_line_the_last_stays(target: Target) -> None:
+@pytest.mark.parametrize("dtype", [I64, F32, F16, U8, C64, C128], ids=str)
+def test_of_updates_to_one_element_of_a_line_the_last_stays(dtype: DType, target: Target) -> None:
     native = Native(
-        make(["i64[N]", "i64[K]", "i64[K]"], lambda ir, x, i, u: ir.scatter_along(x, i, u, 0, "set")), target
+        make([f"{dtype}[N]", "i64[K]", f"{dtype}[K]"], lambda ir, x, i, u: ir.scatter_along(x, i, u, 0, "set")), target
     )
     indices = np.tile([1, 1, 4, 0, 4], 21)
-    (found,) = native(np.zeros(5, np.int64), indices, np.arange(len(indices)))
-    assert_near(found, np.array([103, 101, 0, 0, 104]))
+    (found,) = native(np.zeros(5, dtype.numpy), indices, np.arange(len(indices)).astype(dtype.numpy))
+    assert_near(found, np.array([103, 101, 0, 0, 104], dtype.numpy))
 
 
 def test_an_index_that_is_out_of_range_is_clamped_and_reported() -> None:
