@@ -5,6 +5,9 @@ bit in a register. The bits of narrow types (8-bit floats and whatever is narrow
 are in registers as they are in memory: what moves them costs nothing, and pointwise ops widen and narrow them.
 """
 
+from collections.abc import Iterable
+from functools import lru_cache
+
 import numpy as np
 
 from onnxc.compiler.codegen_cpu.narrow_floats import (
@@ -69,12 +72,17 @@ def widen(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     return register(f.ashr(f.shl(x, 8 - dtype.bits), 8 - dtype.bits))
 
 
-def narrow(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
-    """A result computed in `computed_dtype(dtype)`, in the register of `dtype`: floats round, integers wrap."""
+def narrow(x: Reg, dtype: DType, f: FunctionBuilder, *, has_short_nan: bool = False) -> Reg:
+    """A result computed in `computed_dtype(dtype)`, in the register of `dtype`: floats round, integers wrap.
+
+    has_short_nan: where it is NaN, its low half is 0, so that rounding as a number leaves it as it is.
+    """
     if dtype in NARROW_FLOATS:
         return narrow_float(x, dtype, f, saturate=False)
     if dtype in _WIDER:
         return register(f.and_(x, (1 << dtype.bits) - 1))
+    if dtype == BF16 and has_short_nan:
+        return _noted_bfloat(_nearest_bfloat(x, f), f)
     return round_register(x, dtype, f)
 
 
@@ -82,9 +90,17 @@ def literal(value: float | complex, dtype: DType, f: FunctionBuilder) -> Reg:
     """A constant in a register."""
     if dtype in COMPUTED_DTYPES:
         assert not isinstance(value, complex), value
-        return f.constant(register_type(dtype), value)
+        constant = f.constant(register_type(dtype), value)
+        return _noted_bfloat(constant, f) if dtype in (BF16, F32) and _is_short(value) else constant
     bits = np.array(value).astype(dtype.numpy).tobytes()
     return f.constant(register_type(dtype), int.from_bytes(bits, "little"))
+
+
+@lru_cache(maxsize=4096)
+def _is_short(value: float) -> bool:
+    """Whether the f32 nearest to it is a number of bf16."""
+    with np.errstate(over="ignore"):
+        return int(np.array(value).astype(np.float32).view(np.uint32)) & 0xFFFF == 0
 
 
 def memory_type(dtype: DType) -> str:
@@ -107,7 +123,7 @@ def from_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
         return register(f.convert("fpext", x, vector_type("float", x.lanes)))
     if dtype == BF16:
         wide = f.shl(f.convert("zext", x, vector_type("i32", x.lanes)), 16)
-        return register(f.convert("bitcast", wide, vector_type("float", x.lanes)))
+        return _noted_bfloat(register(f.convert("bitcast", wide, vector_type("float", x.lanes))), f)
     return x
 
 
@@ -134,12 +150,29 @@ def round_register(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     return x
 
 
+def note_exact(result: Reg, operands: Iterable[Reg], f: FunctionBuilder) -> Reg:
+    """A result each of whose lanes is one of the operands, or what holds no more bits than they: noted as they are."""
+    return _noted_bfloat(result, f) if all(operand in f.bfloats for operand in operands) else result
+
+
+def _noted_bfloat(x: Reg, f: FunctionBuilder) -> Reg:
+    f.bfloats.add(x)
+    return x
+
+
 def _round_to_bfloat(x: Reg, f: FunctionBuilder) -> Reg:
-    """To the nearest, ties to even, subnormals kept; NaN becomes the quiet one."""
-    integers = vector_type("i32", x.lanes)
-    bits = f.convert("bitcast", x, integers)
+    """To the nearest, ties to even, subnormals kept; NaN becomes the quiet one. What is rounded stays as it is."""
+    if x in f.bfloats:
+        return x
+    rounded = _nearest_bfloat(x, f)
+    quiet = f.constant(vector_type("i32", x.lanes), 0x7FC00000)
+    chosen = f.select(f.fcmp("uno", x, x), quiet, f.convert("bitcast", rounded, quiet.type))
+    return _noted_bfloat(register(f.convert("bitcast", chosen, x.type)), f)
+
+
+def _nearest_bfloat(x: Reg, f: FunctionBuilder) -> Reg:
+    """The nearest of bf16; of NaN anything, but where its low half is 0 itself."""
+    bits = f.convert("bitcast", x, vector_type("i32", x.lanes))
     odd = f.and_(f.lshr(bits, 16), 1)
     rounded = f.and_(f.add(bits, f.add(odd, 0x7FFF)), -0x10000)
-    quiet = f.constant(integers, 0x7FC00000)
-    chosen = f.select(f.fcmp("uno", x, x), quiet, register(rounded))
-    return register(f.convert("bitcast", chosen, x.type))
+    return register(f.convert("bitcast", rounded, x.type))

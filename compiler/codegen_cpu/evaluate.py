@@ -10,7 +10,7 @@ from functools import reduce
 
 from onnxc.compiler.codegen_cpu.bounded_integers import bounded_integer
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
-from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, register_type
+from onnxc.compiler.codegen_cpu.element_types import from_memory, literal, memory_type, note_exact, register_type
 from onnxc.compiler.codegen_cpu.elementary import normal_exp, sigmoid
 from onnxc.compiler.codegen_cpu.exponential_forms import gelu_operand, sigmoid_operand, weight_exponent
 from onnxc.compiler.codegen_cpu.random_words import random_word
@@ -121,7 +121,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
     def spread(self, x: Reg) -> Reg:
         """A scalar in every lane; a vector as it is."""
-        return x if x.lanes == self.lanes else self.f.splat(x, self.lanes)
+        return x if x.lanes == self.lanes else note_exact(self.f.splat(x, self.lanes), (x,), self.f)
 
     # Memory
 
@@ -248,16 +248,23 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         """`operand` where the conditions hold: inside[True] for all lanes at once, inside[False] for each."""
         f, varying = self.f, inside.get(False)
 
-        def load() -> list[Reg]:
+        def load() -> Reg:
             if varying is None:
-                return [self._nested(self.mask).vector(operand, index)]
+                return self._nested(self.mask).vector(operand, index)
             mask = varying if self.mask is None else f.and_(varying, self.mask)
-            return [f.select(varying, self._nested(mask).vector(operand, index), self.spread(padding))]
+            loaded, outside = self._nested(mask).vector(operand, index), self.spread(padding)
+            return note_exact(f.select(varying, loaded, outside), (loaded, outside), f)
 
         if True not in inside:
-            return self.value(operand, index) if varying is None else load()[0]
-        (result,) = f.if_(inside[True], load, lambda: [self.spread(padding)])
-        return result
+            return self.value(operand, index) if varying is None else load()
+        either = list[Reg]()
+
+        def noted(x: Reg) -> list[Reg]:
+            either.append(x)
+            return [x]
+
+        (result,) = f.if_(inside[True], lambda: noted(load()), lambda: noted(self.spread(padding)))
+        return note_exact(result, either, f)
 
     def _nested(self, mask: Reg | None) -> "Evaluator":
         """An evaluator for code that runs only sometimes."""

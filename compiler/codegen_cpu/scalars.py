@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.complex_numbers import COMPLEX
 from onnxc.compiler.codegen_cpu.conversions import emit_bitcast, emit_cast
-from onnxc.compiler.codegen_cpu.element_types import computed_dtype, narrow, widen
+from onnxc.compiler.codegen_cpu.element_types import computed_dtype, narrow, note_exact, widen
 from onnxc.compiler.codegen_cpu.elementary import ELEMENTARY
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg, register, vector_type
-from onnxc.compiler.ir.dtypes import BF16, F8E8M0, F16, DType
+from onnxc.compiler.ir.dtypes import BF16, F8E8M0, F16, F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES
 
@@ -23,7 +23,7 @@ def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
     """The result of `op` on registers of equal lanes."""
     dtype = op.operands[0].dtype
     if op.name == "select":
-        return f.select(operands[0], operands[1], operands[2])
+        return note_exact(f.select(operands[0], operands[1], operands[2]), operands[1:], f)
     if op.name == "cast":
         saturate, round_mode = op.flag("saturate"), op.text("round_mode")
         return emit_cast(operands[0], dtype, op.dtype(), f, saturate=saturate, round_mode=round_mode)
@@ -31,8 +31,14 @@ def emit_pointwise(op: Op, operands: Sequence[Reg], f: FunctionBuilder) -> Reg:
         return emit_bitcast(operands[0], dtype, op.dtype(), f)
     wide = [widen(operand, dtype, f) for operand in operands]
     result = table_of(dtype)[op.name](f, computed_dtype(dtype), *wide)
-    fits = dtype in (F16, BF16) and PRIMITIVES[op.name].exact
-    return result if fits else narrow(result, op.results[0].dtype, f)
+    if dtype in (F16, BF16, F32) and PRIMITIVES[op.name].exact:
+        return note_exact(result, operands, f)
+    has_short_nan = op.name in _ONE_INSTRUCTION and all(operand in f.bfloats for operand in operands)
+    return narrow(result, op.results[0].dtype, f, has_short_nan=has_short_nan)
+
+
+_ONE_INSTRUCTION = frozenset(("add", "sub", "mul", "div", "sqrt"))
+"""What gives NaN of an operand that is NaN, quiet, or the processor's own, whose low half is 0."""
 
 
 def table_of(dtype: DType) -> Mapping[str, Emit]:

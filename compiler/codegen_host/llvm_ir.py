@@ -106,6 +106,8 @@ class FunctionBuilder:
         self._known, self._tails = ScopedValues(), dict[Reg, Int]()
         # What floats were widened from where no instruction does it, so that to narrow them again takes none.
         self.narrowed: dict[Reg, Reg] = {}
+        # Registers of f32 whose lanes are numbers of bf16, and NaN only with the bits of such: stored without rounding.
+        self.bfloats: set[Reg] = set()
 
         self.add = ClosedOperation(self, "add")
         self.sub = ClosedOperation(self, "sub")
