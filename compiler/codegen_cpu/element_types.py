@@ -3,6 +3,8 @@
 f16 and bf16 are computed in f32 and rounded after each op, as the primitives mean it; bool is a byte in memory and a
 bit in a register. The bits of narrow types (8-bit floats and whatever is narrower than a byte) and of complex numbers
 are in registers as they are in memory: what moves them costs nothing, and pointwise ops widen and narrow them.
+
+16-bit floats are integers in memory: of one half LLVM would insert a lane into a vector, and wait for the others.
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,7 @@ from onnxc.compiler.ir.dtypes import (
 )
 
 _COMPUTED = {
-    F64: "double", F32: "float", F16: "half", BF16: "i16", I64: "i64", I32: "i32", I16: "i16", I8: "i8",
+    F64: "double", F32: "float", F16: "i16", BF16: "i16", I64: "i64", I32: "i32", I16: "i16", I8: "i8",
     U64: "i64", U32: "i32", U16: "i16", U8: "i8", BOOL: "i8",
 }  # fmt: skip
 _WIDER = {**dict.fromkeys(NARROW_FLOATS, F32), I4: I8, I2: I8, U4: U8, U2: U8}
@@ -117,10 +119,10 @@ def from_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """A loaded element, or vector of them, as it is computed with."""
     if dtype == BOOL:
         return f.icmp("ne", x, 0)
-    if dtype == F16 and not converts_halves(f):
-        return widen_half(x, f)
     if dtype == F16:
-        return register(f.convert("fpext", x, vector_type("float", x.lanes)))
+        wide = _widened_half(x, f) if converts_halves(f) else widen_half(x, f)
+        f.narrowed[wide] = x
+        return wide
     if dtype == BF16:
         wide = f.shl(f.convert("zext", x, vector_type("i32", x.lanes)), 16)
         return _noted_bfloat(register(f.convert("bitcast", wide, vector_type("float", x.lanes))), f)
@@ -131,10 +133,8 @@ def to_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """A computed element, or vector of them, as it is stored; a float that `round_register` gave stays exact."""
     if dtype == BOOL:
         return register(f.convert("zext", x, vector_type("i8", x.lanes)))
-    if dtype == F16 and not converts_halves(f):
-        return narrow_half(x, f)
     if dtype == F16:
-        return register(f.convert("fptrunc", x, vector_type("half", x.lanes)))
+        return f.narrowed.get(x) or (_narrowed_half(x, f) if converts_halves(f) else narrow_half(x, f))
     if dtype == BF16:
         bits = f.convert("bitcast", round_register(x, dtype, f), vector_type("i32", x.lanes))
         return register(f.convert("trunc", f.lshr(bits, 16), vector_type("i16", x.lanes)))
@@ -144,10 +144,21 @@ def to_memory(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
 def round_register(x: Reg, dtype: DType, f: FunctionBuilder) -> Reg:
     """The result of an op in f32 rounded to a 16-bit float, still in f32; every other type as it is."""
     if dtype == F16:
-        return from_memory(to_memory(x, dtype, f), dtype, f)
+        return x if x in f.narrowed else from_memory(to_memory(x, dtype, f), dtype, f)
     if dtype == BF16:
         return _round_to_bfloat(x, f)
     return x
+
+
+def _widened_half(x: Reg, f: FunctionBuilder) -> Reg:
+    return register(
+        f.convert("fpext", f.convert("bitcast", x, vector_type("half", x.lanes)), vector_type("float", x.lanes))
+    )
+
+
+def _narrowed_half(x: Reg, f: FunctionBuilder) -> Reg:
+    half = f.convert("fptrunc", x, vector_type("half", x.lanes))
+    return register(f.convert("bitcast", half, vector_type("i16", x.lanes)))
 
 
 def note_exact(result: Reg, operands: Iterable[Reg], f: FunctionBuilder) -> Reg:

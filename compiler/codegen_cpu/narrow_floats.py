@@ -32,20 +32,14 @@ def converts_halves(f: FunctionBuilder) -> bool:
 
 
 def widen_half(x: Reg, f: FunctionBuilder) -> Reg:
-    """f16 as f32."""
-    bits = f.convert("bitcast", x, vector_type("i16", x.lanes))
-    wide = _widen_bits(register(f.convert("zext", bits, vector_type("i32", x.lanes))), HALF, f)
-    f.narrowed[wide] = x
-    return wide
+    """The bits of f16 as f32."""
+    return _widen_bits(register(f.convert("zext", x, vector_type("i32", x.lanes))), HALF, f)
 
 
 def narrow_half(x: Reg, f: FunctionBuilder) -> Reg:
-    """f32 to the nearest f16, ties to even."""
-    if x in f.narrowed:
-        return f.narrowed[x]
+    """f32 to the bits of the nearest f16, ties to even."""
     code = _signed_code(x, _narrow_code(x, HALF, f, saturate=False), HALF, f)
-    bits = f.convert("trunc", code, vector_type("i16", x.lanes))
-    return f.convert("bitcast", bits, vector_type("half", x.lanes))
+    return register(f.convert("trunc", code, vector_type("i16", x.lanes)))
 
 
 def _widen_bits(bits: Reg, format: Format, f: FunctionBuilder) -> Reg:

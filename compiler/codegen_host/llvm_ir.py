@@ -104,7 +104,7 @@ class FunctionBuilder:
         self._block = "entry"
         self._is_open = True
         self._known, self._tails = ScopedValues(), dict[Reg, Int]()
-        # What floats were widened from where no instruction does it, so that to narrow them again takes none.
+        # What floats were widened from, which is stored again as it was.
         self.narrowed: dict[Reg, Reg] = {}
         # Registers of f32 whose lanes are numbers of bf16, and NaN only with the bits of such: stored without rounding.
         self.bfloats: set[Reg] = set()

@@ -84,7 +84,7 @@ def test_movements_keep_every_number(target: Target) -> None:
 @pytest.mark.parametrize(("target", "has_instructions"), [("v2", False), ("v3", True), ("v4", True)])
 def test_what_has_no_instruction_is_computed_where_it_is_wanted(target: str, has_instructions: bool) -> None:
     features = parse_target(f"cpu:x86-64-{target}").features
-    f = FunctionBuilder("f", [("<8 x half>", "x"), ("<8 x float>", "y"), ("ptr", "out")], features=features)
+    f = FunctionBuilder("f", [("<8 x i16>", "x"), ("<8 x float>", "y"), ("ptr", "out")], features=features)
     x, y, out = f.parameters
     f.store(from_memory(x, F16, f), out)
     f.store(to_memory(y, F16, f), out)
@@ -93,6 +93,6 @@ def test_what_has_no_instruction_is_computed_where_it_is_wanted(target: str, has
 
 
 def test_what_was_widened_is_not_rounded_again() -> None:
-    f = FunctionBuilder("f", [("<8 x half>", "x")], features=parse_target("cpu:x86-64-v2").features)
+    f = FunctionBuilder("f", [("<8 x i16>", "x")], features=parse_target("cpu:x86-64-v2").features)
     (x,) = f.parameters
     assert to_memory(from_memory(x, F16, f), F16, f) == x

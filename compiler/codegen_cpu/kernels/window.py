@@ -169,7 +169,7 @@ class _Windows:
     def outside(self) -> Reg:
         """What the padding holds, as an element in memory."""
         f, neutral = self.frame.f, identity(self.kind, self.dtype)
-        if self.dtype == BF16:
+        if self.dtype in (F16, BF16):
             return f.constant("i16", int(np.array(neutral, self.dtype.numpy).view(np.uint16)))
         return f.constant(memory_type(self.dtype), neutral)
 
