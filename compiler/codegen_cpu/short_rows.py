@@ -5,7 +5,7 @@ what lies as the result does is loaded, what is dense along the rows, or repeate
 else is gathered at offsets that all such vectors have in common. Of the rows left over, a vector holds whole ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
@@ -56,28 +56,39 @@ class ShortRows:
     def write(self, outer: Sequence[Int], start: Int, stop: Int) -> None:
         """The rows from `start` to `stop` at the coordinates of the axes before."""
         f, lanes = self.frame.f, self.frame.lanes
-        count = f.sub(stop, start)
+        count, repeated = f.sub(stop, start), self._repeated((*outer, start))
         whole = f.add(start, f.mul(f.sdiv(count, lanes), lanes))
-        f.loop(start, whole, lanes, lambda row: self._write_whole((*outer, row)))
+        f.loop(start, whole, lanes, lambda row: self._write_whole((*outer, row), repeated))
 
         def left() -> None:
-            f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row)))
+            f.loop(whole, stop, self.together, lambda row: self._write_left((*outer, row), f.sub(stop, row), repeated))
 
         if self.frame.root not in self.domain.leaves:
             left()
             return
         # What is only moved may be written again, for no operand can be where it lies.
         again = f.and_(f.icmp("sgt", stop, whole), f.icmp("sge", count, lanes))
-        f.if_(again, lambda: self._write_whole((*outer, f.sub(stop, lanes))), left)
+        f.if_(again, lambda: self._write_whole((*outer, f.sub(stop, lanes)), repeated), left)
 
-    def _write_whole(self, index: Sequence[Int]) -> None:
+    def _repeated(self, index: Sequence[Int]) -> Mapping[Value, Sequence[Reg]]:
+        """The vectors of as many rows as there are lanes of what is the same in each row, gathered once for all.
+
+        f32[1, 224, 224, 3] times f32[3] took with AVX-512 32.7 us and with AVX2 25.6, gathered for each vector.
+        """
+        e, starts = self.frame.evaluator(), range(0, self.frame.lanes * self.columns, self.frame.lanes)
+        same = {value: view for value, view in self.domain.leaves.items() if view.strides[-2] == 0}
+        return {value: [self._load(e, view, index, first) for first in starts] for value, view in same.items()}
+
+    def _write_whole(self, index: Sequence[Int], repeated: Mapping[Value, Sequence[Reg]]) -> None:
         """The vectors of as many rows as there are lanes."""
         frame, lanes, load = self.frame, self.frame.lanes, self.frame.evaluator()
-        loaded = {value: self._dense_rows(load, view, index) for value, view in self.domain.leaves.items()}
+        leaves = {value: view for value, view in self.domain.leaves.items() if value not in repeated}
+        loaded = {value: self._dense_rows(load, view, index) for value, view in leaves.items()}
         turned = {value: self._turned(vectors) for value, vectors in loaded.items()}
         for first in range(0, lanes * self.columns, lanes):
             e = frame.evaluator()
-            for value, view in self.domain.leaves.items():
+            e.bound.update({value: vectors[first // lanes] for value, vectors in repeated.items()})
+            for value, view in leaves.items():
                 if turned[value]:
                     e.bound[value] = from_memory(turned[value][first // lanes], value.dtype, e.f)
                 else:
@@ -122,14 +133,16 @@ class ShortRows:
         ]
         return from_memory(pick_lanes(e.f, loaded, picks), value.dtype, e.f)
 
-    def _write_left(self, index: Sequence[Int], left: Int) -> None:
+    def _write_left(self, index: Sequence[Int], left: Int, repeated: Mapping[Value, Sequence[Reg]]) -> None:
         """The elements of a vector of whole rows, or of the `left` ones."""
         frame, f = self.frame, self.frame.f
         rows = f.smin(left, self.together)
         e = frame.evaluator(mask=f.tail_mask(frame.lanes, f.mul(rows, self.columns)))
+        e.bound.update({value: vectors[0] for value, vectors in repeated.items()})
         for value, view in self.domain.leaves.items():
-            loaded = self._dense_rows(e, view, index, f.tail_mask(frame.lanes, rows))
-            e.bound[value] = self._part(e, value, view, index, loaded, 0)
+            if value not in repeated:
+                loaded = self._dense_rows(e, view, index, f.tail_mask(frame.lanes, rows))
+                e.bound[value] = self._part(e, value, view, index, loaded, 0)
         self._store(e, index, 0)
 
     def _store(self, e: Evaluator, index: Sequence[Int], first: int) -> None:

@@ -466,19 +466,28 @@ def test_squares_are_shared_by_threads() -> None:
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL, C128], ids=str)
 @pytest.mark.parametrize("columns", [2, 3, 4, 7])
 def test_rows_shorter_than_a_vector_share_one(columns: int, dtype: DType, target: Target) -> None:
-    """Channels moved behind pixels, elements repeated, and a column beside rows."""
+    """Channels moved behind pixels, elements repeated, a column beside rows, and a row for all or for an image."""
 
-    def build(ir: Builder, x: Value, y: Value) -> list[Value]:
+    def build(ir: Builder, x: Value, y: Value, z: Value, w: Value) -> list[Value]:
         batch, _, pixels = x.shape
         spread = ir.broadcast(y, (0, 1), (batch, pixels, columns))
+        row, rows = ir.broadcast(z, (2,), spread.shape), ir.broadcast(w, (0, 2), spread.shape)
         moved = ir.transpose(x, (0, 2, 1))
-        return [moved, ir.reshape(spread, (batch, pixels * columns)), ir.select(ir.equal(moved, spread), moved, spread)]
+        return [
+            moved,
+            ir.reshape(spread, (batch, pixels * columns)),
+            ir.select(ir.equal(moved, spread), moved, spread),
+            ir.select(ir.equal(moved, row), spread, row),
+            ir.select(ir.equal(moved, spread), row, rows),
+        ]
 
-    native = Native(make([f"{dtype}[N, {columns}, M]", f"{dtype}[N, M]"], build), target)
+    types = [f"{dtype}[N, {columns}, M]", f"{dtype}[N, M]", f"{dtype}[{columns}]", f"{dtype}[N, {columns}]"]
+    native = Native(make(types, build), target)
     assert set(schedules(native)) == {"short" if 64 * columns <= max(target.vector_bits, 256) else "rows"}
     for batch, pixels in [(2, 3), (1, 40), (3, 5001), (2, 17), (1, 31), (2, 14), (0, 4), (2, 0), (1, 1)]:
         x, y = signed_sample(dtype, batch, columns, pixels), signed_sample(dtype, batch, pixels)
-        for found, wanted in zip(native(x, y), native.interpreted(x, y), strict=True):
+        arrays = (x, y, signed_sample(dtype, columns), signed_sample(dtype, batch, columns))
+        for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
             assert found.tobytes() == wanted.tobytes(), (batch, pixels)
 
 
