@@ -159,7 +159,11 @@ class BlockEvaluator(ABC, Generic[Position, SizeValue, Element]):
 
     def gather(self, op: Op, index: tuple[Position, ...]) -> Element:
         """An element of the data at positions that are data."""
-        position = self.known_position if "known" in op.attributes else self.position
-        return self.picked(op.operands[0], *gathered_index(op, index, position, self.fixed))
+        return self.picked(op.operands[0], *self.gathered(op, index))
 
     gather_along = gather_nd = gather
+
+    def gathered(self, op: Op, index: Sequence[Position]) -> tuple[tuple[Position, ...], tuple[Dim, ...]]:
+        """The index in the data of a gather, and the sizes of the axes in which it is data."""
+        position = self.known_position if "known" in op.attributes else self.position
+        return gathered_index(op, index, position, self.fixed)

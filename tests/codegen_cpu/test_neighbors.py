@@ -1,4 +1,4 @@
-"""Elements at constant indices that go up by at most one: loaded side by side, and brought to their lanes."""
+"""Elements that are picked near each other: loaded side by side, and brought to their lanes."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import DTYPES
+from onnxc.compiler.ir.dim_text import parse_dim
+from onnxc.compiler.ir.dtypes import DTYPES, I64
 from onnxc.compiler.ir.module import Value, walk
-from onnxc.compiler.ir.primitives.indexed import INSIDE, NEIGHBORS
+from onnxc.compiler.ir.primitives.indexed import HELD, INSIDE, NEIGHBORS
 from onnxc.compiler.passes.lower.known_indices import known_indices
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, sample
@@ -95,3 +96,81 @@ def test_nothing_is_known_of_what_a_call_decides(types: list[str]) -> None:
 
     module = known_indices(make(types, build))
     assert all("known" not in op.attributes for op in walk(module.main.body))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "known"),
+    [(0, "N - 1", HELD), (2, "N - 1", HELD), (0, "N - 2", None), (-1, "N - 1", None), (0, "N", None), (0, 3, None)],
+)
+def test_what_is_held_between_the_ends_of_an_axis(low: int, high: str | int, known: str | None) -> None:
+    def build(ir: Builder, x: Value, indices: Value) -> Value:
+        last = ir.scalar(high, I64) if isinstance(high, int) else ir.size(parse_dim(high))
+        return ir.gather(x, ir.clamp(indices, low, last), 1)
+
+    module = known_indices(make(["f32[3, N]", "i64[K]"], build))
+    (op,) = (op for op in walk(module.main.body) if op.name == "gather")
+    assert op.attributes.get("known") == known
+
+
+PICKS: dict[str, Callable[[int], np.ndarray]] = {
+    "twice each": lambda size: np.arange(2 * size) // 2,
+    "backwards": lambda size: np.arange(size)[::-1],
+    "far apart": lambda size: np.arange(3 * size) * 7 % size,
+    "near, then far": lambda size: np.concatenate([np.zeros(16), np.arange(19) * (size - 1) // 18]),
+    "the last": lambda size: np.full(37, size - 1),
+    "one": lambda size: np.array([size // 2]),
+    "none": lambda size: np.zeros(0),
+}
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("size", [1, 5, 15, 16, 17, 40])
+@pytest.mark.parametrize("picks", PICKS)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_columns_that_a_call_picks(target: Target, picks: str, size: int, held: bool) -> None:
+    def build(ir: Builder, x: Value, indices: Value) -> list[Value]:
+        at = ir.clamp(indices, 0, ir.sub(ir.size(x.shape[1]), 1)) if held else indices
+        return [ir.gather(x, at, 1), ir.add(ir.gather(x, at, 1), 1.0)]
+
+    native = Native(known_indices(make(["f32[3, N]", "i64[K]"], build)), target)
+    native.check(np.arange(3 * size, dtype=np.float32).reshape(3, size) + 1, PICKS[picks](size).astype(np.int64))
+
+
+@pytest.mark.parametrize("given", [[0, 1, 2, 20], [-1, 0, 1], [2**40] * 17, [0] * 16 + [-(2**62)]])
+def test_columns_outside_are_reported(given: list[int]) -> None:
+    native = Native(make(["f32[3, N]", "i64[K]"], lambda ir, x, at: ir.gather(x, at, 1)))
+    native.check(np.ones((3, 20), np.float32), np.array(given), reports=True)
+
+
+@pytest.mark.parametrize("given", [[0, 1, 2, 20], [-1, 0, 1], [2**40] * 17, []])
+@pytest.mark.parametrize("size", [0, 1, 20])
+def test_columns_that_are_held_inside(size: int, given: list[int]) -> None:
+    def build(ir: Builder, x: Value, at: Value) -> Value:
+        return ir.gather(x, ir.clamp(at, 0, ir.sub(ir.size(x.shape[1]), 1)), 1)
+
+    native = Native(known_indices(make(["f32[3, N]", "i64[K]"], build)))
+    native.check(np.ones((3, size), np.float32), np.array(given, np.int64))
+
+
+@pytest.mark.parametrize("name", ["f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool", "c64"])
+@pytest.mark.parametrize("columns", [1, 3, 16, 40, 1100])
+def test_rows_that_are_picked_again(name: str, columns: int) -> None:
+    def build(ir: Builder, x: Value, rows: Value, columns: Value) -> Value:
+        return ir.gather(ir.gather(x, rows, 1), columns, 2)
+
+    native = Native(make([f"{name}[A, B, C]", "i64[R]", "i64[K]"], build))
+    x = sample(DTYPES[name], 2, 5, 20)
+    for rows in (np.arange(10) // 2, np.array([3, 3, 3]), np.array([4, 0, 0, 4]), np.arange(5)[::-1].copy()):
+        native.check(x, rows, np.arange(columns) % 20)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_rows_are_repeated_by_whoever_wrote_the_one_before(threads: int) -> None:
+    def build(ir: Builder, x: Value, rows: Value, columns: Value) -> Value:
+        return ir.gather(ir.gather(x, rows, 1), columns, 2)
+
+    module = make(["f32[A, B, C]", "i64[R]", "i64[K]"], build)
+    native = Native(module, threads=threads)
+    x = np.random.default_rng(0).standard_normal((4, 100, 200)).astype(np.float32)
+    for columns in (400, 20_000):
+        native.check(x, np.arange(200) // 2, np.arange(columns) * 200 // columns)

@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.kernels.pointwise import write_moved_row, write_row, write_rows
+from onnxc.compiler.codegen_cpu.kernels.pointwise import find_positions, write_moved_row, write_row, write_rows
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.codegen_host.sizes import Known, emit_size
@@ -134,7 +134,11 @@ def _write_part(frame: KernelFrame, part: _Part, axis: int, outer: Sequence[Reg 
     def row(ordinal: Reg) -> None:
         middle = tuple(Index(coordinate) for coordinate in frame.split(ordinal, inner))
 
+        common = frame.evaluator()
+        find_positions(common, operand, (*before, *middle, *after, Index(0, 1)))
+
         def vector(e: Evaluator, column: Index) -> None:
+            e.positions.update(common.positions)
             write(e, middle, column)
 
         if view is None or view.strides[-1] != 1:

@@ -9,6 +9,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.padded_rows import write_padded_row
+from onnxc.compiler.codegen_cpu.repeated_rows import picked_again, write_or_repeat
 from onnxc.compiler.codegen_cpu.schedules.elements import (
     CACHE_SETS,
     MOST_IN_A_SET,
@@ -26,10 +27,10 @@ from onnxc.compiler.ir.module import Block, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.domain import Domain, crossed_axis, is_crossed, is_uniform, substituted_domain
-from onnxc.compiler.planning.loops.indices import gathered_index, picks_rows
+from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.inner_columns import inner_columns
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
-from onnxc.compiler.planning.loops.views import View, row_major
+from onnxc.compiler.planning.loops.views import View, operand_view, row_major
 from onnxc.compiler.planning.schedules import PointwiseSchedule
 from onnxc.compiler.planning.sink_movements import sink_movements
 from onnxc.compiler.target import Target
@@ -149,7 +150,7 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
     def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
         common = frame.evaluator()
         common.strided((*outer, *merged, Index()), row_major(shape))
-        _find_positions(common, frame.root, (*outer, *merged, Index(0, 1)))
+        find_positions(common, frame.root, (*outer, *merged, Index(0, 1)))
 
         def vector(e: Evaluator, column: Index) -> None:
             e.positions.update(common.positions)
@@ -160,10 +161,12 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
         else:
             write_row(frame, start, stop, vector)
 
-    return write_parts(frame, (*shape[:kept], product(shape[kept:])), row_block, write)
+    again = None if merged else picked_again(frame.root)
+    rows = write if again is None else partial(write_or_repeat, frame, again, write)
+    return write_parts(frame, (*shape[:kept], product(shape[kept:])), row_block, rows)
 
 
-def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
+def find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
     """Finds what indices that are data say of a row: once, and not for each of its vectors."""
     pending, seen = [value], set[Value]()
     while pending:
@@ -175,8 +178,22 @@ def _find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
         if PRIMITIVES[op.name].kind == "pointwise":
             pending += reversed(op.operands)
         if picks_rows(op):
-            position, _ = gathered_index(op, index, e.position, e.fixed)
-            _find_positions(e, op.operands[0], position)
+            position, _ = e.gathered(op, index)
+            find_positions(e, op.operands[0], position)
+        elif op.name == "gather" and op.operands[1].rank == 1:
+            # Columns are picked, of a row that other indices may pick.
+            _find_line(e, op.operands[0], index)
+
+
+def _find_line(e: Evaluator, line: Value, index: Sequence[Index]) -> None:
+    """Finds where a line begins in memory of which columns are picked."""
+    op = line.op
+    if op is not None and op.name == "gather" and picks_rows(op):
+        _find_line(e, op.operands[0], e.gathered(op, index)[0])
+    elif op is not None and op.name == "reshape":
+        e.strided(index, row_major(line.shape))
+    elif (view := operand_view(line)) is not None:
+        e.strided(index, view.strides, view.offset)
 
 
 def _store(frame: KernelFrame, e: Evaluator, domain: Domain | None, index: Sequence[Index]) -> None:

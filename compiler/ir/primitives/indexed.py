@@ -15,6 +15,9 @@ from onnxc.compiler.ir.types import TensorType, Type
 INSIDE = "inside"
 """All indices are inside of the axis."""
 
+HELD = "held"
+"""They are, if it has elements, for they are computed and then held between its ends."""
+
 NEIGHBORS = "neighbors"
 """They are, and each is the one before it, in row-major order, or one more: so many in a row span no more elements."""
 
