@@ -31,6 +31,13 @@ def _scattered(b: Builder, x: Value, *taps: int, planes: bool = False, dilation:
     return b.convolution(x, w, steps, none, none, dilations, dimensions=dimensions)
 
 
+def _columns(b: Builder, x: Value, planes: bool = False) -> Value:
+    """One filter of 3 x 1 taps for each channel."""
+    w = b.constant(np.random.default_rng(0).standard_normal((24, 1, 3, 1)).astype(np.float32))
+    dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
+    return b.convolution(x, w, (1, 1), (1, 0), (1, 0), (1, 1), 24, dimensions=dimensions)
+
+
 def _behind(b: Builder, planes: Value) -> Value:
     return b.transpose(planes, (0, *range(2, planes.rank), 1))
 
@@ -148,6 +155,14 @@ PAIRS = {
     ),
     "few of a group, for which there are lanes": Pair((f32(2, 20, 20, 8),), lambda b, x: _convolve(b, x, 8, groups=4)),
     "filters that fill a vector": Pair((f32(2, 20, 20, 8),), lambda b, x: _convolve(b, x, 16)),
+    "few taps of one channel each, of an image that is turned": Pair(
+        (f32(1, 24, 40, 40),),
+        lambda b, x: b.transpose(_columns(b, b.transpose(x, LAST)), FIRST),
+        lambda b, x: _columns(b, b.transpose(x, LAST), planes=True),
+    ),
+    "few taps of one channel each, of pixels that lie side by side": Pair(
+        (f32(1, 40, 40, 24),), lambda b, x: b.transpose(_columns(b, x), FIRST)
+    ),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
 }  # fmt: skip
