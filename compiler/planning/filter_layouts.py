@@ -76,7 +76,7 @@ class PackedPhases:
 
 @record
 class TransformedFilters:
-    """Filters of 3 x 3 taps, [o, i, 3, 3], for tiles of 2 x 2 results: as [panel, position, i, width].
+    """Filters of 3 x 3 taps, [o, i, 1..., 3, 3], for tiles of 2 x 2 results: as [panel, position, i, width].
 
     A tile reads 4 x 4 elements of a channel; what becomes of them at each of 16 positions is multiplied by one number
     of a filter, G g Gt. The last panel is filled up with zeros. Source: Lavin and Gray, 2015, F(2 x 2, 3 x 3).
@@ -97,7 +97,8 @@ class TransformedFilters:
     def pack(self, array: np.ndarray, out: np.ndarray) -> None:
         """Writes `array` in this layout to `out`, of `shape`."""
         for panel, into in enumerate(out.reshape(-1, 4, 4, self.channels, self.width)):
-            part = array[panel * self.width : (panel + 1) * self.width].transpose(2, 3, 1, 0).astype(np.float64, "C")
+            part = array[panel * self.width : (panel + 1) * self.width].reshape(-1, self.channels, 3, 3)
+            part = part.transpose(2, 3, 1, 0).astype(np.float64, "C")
             transformed = _at_positions(_at_positions(part).swapaxes(0, 1)).swapaxes(0, 1)
             into[..., : part.shape[-1]] = transformed
             into[..., part.shape[-1] :] = 0

@@ -39,7 +39,10 @@ TAPS = 3
 
 
 def emit_winograd(frame: KernelFrame, op: Op, name: str) -> KernelCode:
-    """The code of a convolution of 3 x 3 neighbouring taps, steps of one, one group, channels innermost."""
+    """The code of a convolution of 3 x 3 neighbouring taps, steps of one, one group, channels innermost.
+
+    Axes before those of the taps, as the frames of a film, are more images.
+    """
     x, w = operand_views(op)
     return _Winograd(frame, op, x, w).emit(name)
 
@@ -72,8 +75,8 @@ class _Winograd:
     @cached_property
     def tile_shape(self) -> tuple[Dim, ...]:
         """Images, and how many tiles there are along lines and columns."""
-        images, lines, columns, _ = self.op.result.shape
-        return images, floordiv(lines + SIDE - 1, SIDE), floordiv(columns + SIDE - 1, SIDE)
+        *images, lines, columns, _ = self.op.result.shape
+        return *images, floordiv(lines + SIDE - 1, SIDE), floordiv(columns + SIDE - 1, SIDE)
 
     @cached_property
     def block(self) -> int:
@@ -84,11 +87,12 @@ class _Winograd:
     @cached_property
     def table(self) -> WindowAddresses:
         """Where tiles read: 16 addresses for each."""
-        _, lines, columns, _ = self.x.strides
-        axes = (SummedAxis(READ, lines, 1), SummedAxis(READ, columns, 2))
+        *images, lines, columns, _ = self.x.strides
+        axes = (SummedAxis(READ, lines, len(images)), SummedAxis(READ, columns, len(images) + 1))
+        steps = (*(1 for _ in images[1:]), SIDE, SIDE)
         sums = Sums(self.op, self.x, axes, ())
         room = (POSITIONS, self.schedule.tile.rows, -(-self.sizes[1] // self.frame.lanes) * self.frame.lanes)
-        return WindowAddresses(self.frame, self.op, sums, axes, self.tile_shape, (SIDE, SIDE), room)
+        return WindowAddresses(self.frame, self.op, sums, axes, self.tile_shape, steps, room)
 
     @cached_property
     def inputs(self) -> Reg:
@@ -218,10 +222,10 @@ class _Winograd:
     def _finish(self, tile_ordinal: Int, ordinal: Int, panel: Int) -> None:
         """The results of one tile: transformed, with the pointwise ops on each of them that exists."""
         frame, f, lanes, tile = self.frame, self.frame.f, self.frame.lanes, self.schedule.tile
-        image, *corner = frame.split(tile_ordinal, self.tile_shape)
+        *image, line, column = frame.split(tile_ordinal, self.tile_shape)
         first = f.mul(panel, tile.columns)
         filters = f.smin(f.sub(self.sizes[0], first), tile.columns)
-        line, column = (f.mul(position, SIDE) for position in corner)
+        line, column = f.mul(line, SIDE), f.mul(column, SIDE)
 
         def vector(start: Int) -> None:
             row = f.add(f.mul(ordinal, tile.columns), start)
@@ -233,7 +237,7 @@ class _Winograd:
             results = self._finite([turned[right][down] for down, right in CORNERS], ordinal, panel, start)
             channel = Index(f.add(first, start), 1)
             for (down, right), result in zip(CORNERS, results, strict=True):
-                pixel = (image, f.add(line, down), f.add(column, right))
+                pixel = (*image, f.add(line, down), f.add(column, right))
                 frame.lanes_left(lanes, f.sub(filters, start), partial(self._write, result, pixel, channel))
 
         f.loop(0, filters, lanes, vector)
@@ -307,9 +311,9 @@ class _Winograd:
                 total = f.multiply_add(f.splat(f.fmul(factor, other), lanes), f.load(self.vector, address), total)
         return total
 
-    def _write(self, x: Reg, pixel: tuple[Int, Int, Int], channel: Index, mask: Reg | None) -> None:
+    def _write(self, x: Reg, pixel: tuple[Int, ...], channel: Index, mask: Reg | None) -> None:
         """A vector of a pixel, if it is one of the result."""
-        frame, f, (_, lines, columns, _) = self.frame, self.frame.f, self.op.result.shape
-        exists = f.and_(f.icmp("slt", pixel[1], frame.size(lines)), f.icmp("slt", pixel[2], frame.size(columns)))
+        frame, f, (*_, lines, columns, _) = self.frame, self.frame.f, self.op.result.shape
+        exists = f.and_(f.icmp("slt", pixel[-2], frame.size(lines)), f.icmp("slt", pixel[-1], frame.size(columns)))
         index = (*map(Index, pixel), channel)
         f.if_(exists, lambda: write_result(frame.evaluator(frame.lanes, mask), frame, self.op, x, index))

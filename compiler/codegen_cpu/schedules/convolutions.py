@@ -95,7 +95,7 @@ def convolution_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     if is_planar(op) or convolves_bytes(op) or _no_fast_convolution(op) or not _is_transformable(op, problem):
         return {}
     few = Typical(TRANSFORMED_PIXELS // 2, 0, TRANSFORMED_PIXELS - 1)
-    return {"pixels": Measure(_pixels(op), (few, Typical(TRANSFORMED_PIXELS, TRANSFORMED_PIXELS)))}
+    return {"pixels": Measure(product(op.result.shape[-3:-1]), (few, Typical(TRANSFORMED_PIXELS, TRANSFORMED_PIXELS)))}
 
 
 def _convolution(problem: KernelProblem) -> Op:
@@ -123,7 +123,8 @@ def convolution_candidates(problem: KernelProblem, case: Case, target: Target) -
     if not _is_transformable(op, problem):
         return (_rows(op, problem, target),)
     schedule = (_winograd if case.sizes["pixels"] >= TRANSFORMED_PIXELS else _rows)(op, problem, target)
-    return (schedule if isinstance(_pixels(op), int) else _in_two_forms(op, problem, schedule, target),)
+    is_known = isinstance(product(op.result.shape[-3:-1]), int)
+    return (schedule if is_known else _in_two_forms(op, problem, schedule, target),)
 
 
 def reads_image(op: Op, view: View) -> bool:
@@ -253,8 +254,14 @@ def _is_transformable(op: Op, problem: KernelProblem) -> bool:
 
 
 def _has_transform(op: Op, filters: Sequence[Dim]) -> bool:
-    """Whether filters [o, i, *taps] have 3 x 3 taps that are neighbours, and enough of both channels."""
-    if tuple(filters[2:]) != (3, 3) or op.int("groups") > 1:
+    """Whether filters [o, i, *taps] have 3 x 3 taps that are neighbours, and enough of both channels.
+
+    Along axes before them there is one tap, and no padding.
+    """
+    before = len(filters) - 4
+    if before < 0 or tuple(filters[2:]) != (*(1 for _ in range(before)), 3, 3) or op.int("groups") > 1:
+        return False
+    if any(size != 0 for size in (*op.dims("low")[:before], *op.dims("high")[:before])):
         return False
     if {*op.ints("strides"), *op.ints("dilations"), *op.ints("input_dilations")} != {1}:
         return False

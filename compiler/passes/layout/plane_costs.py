@@ -133,7 +133,7 @@ def _factor(op: Op, short_run: float) -> float:
     if channels < FEW_CHANNELS:
         return short_run
     steps = {*op.ints("strides"), *op.ints("dilations"), op.int("groups")}
-    is_transformed = taps == [3, 3] and steps == {1} and _pixels(op) >= TRANSFORMED_PIXELS
+    is_transformed = taps == [1] * (len(taps) - 2) + [3, 3] and steps == {1} and _pixels(op) >= TRANSFORMED_PIXELS
     return TRANSFORMED if is_transformed and min(filters, channels) >= TRANSFORMED_CHANNELS else 1
 
 

@@ -56,6 +56,11 @@ CONVOLUTIONS = [
     Convolution("depthwise", (N, 4, 5, 6, 7), (4, 1, 2, 2, 2), (2, 1, 2), (0, 1, 0), (1, 0, 1), (1, 2, 1), 4),
     Convolution("winograd", (N, 33, H, W), (70, 33, 3, 3), ONES, (2, 0), (1, 3), ONES),
     Convolution("winograd", (N, 80, 9, 16), (32, 80, 3, 3), ONES, NONE, ONES, ONES),
+    Convolution("winograd", (N, 33, 5, 9, 12), (40, 33, 1, 3, 3), (1, 1, 1), (0, 1, 0), (0, 1, 2), (1, 1, 1)),
+    Convolution("winograd", (N, 33, 2, H, W), (40, 33, 1, 3, 3), (1, 1, 1), (0, 1, 1), (0, 1, 1), (1, 1, 1)),
+    Convolution("rows", (N, 33, 2, 10, 11), (40, 33, 1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1)),
+    Convolution("rows", (N, 33, 4, 10, 11), (40, 33, 1, 3, 3), (2, 1, 1), (0, 1, 1), (0, 1, 1), (1, 1, 1)),
+    Convolution("rows", (N, 33, 4, 10, 11), (40, 33, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
     Convolution("rows", (N, 16, 9, 7), (20, 16, 4, 4), ONES, (2, 2), (2, 2), ONES, 1, TWOS),
     Convolution("rows", (N, 16, H, W), (20, 8, 2, 3), ONES, (1, 2), (1, 3), ONES, 2, (3, 2)),
     Convolution("depthwise", (N, 8, H, W), (8, 1, 2, 2), ONES, ONES, ONES, ONES, 8, TWOS),
@@ -227,6 +232,18 @@ def test_nan_stays_where_its_windows_are() -> None:
     )
     x = sample(F32, 1, 14, 14, 40)
     x[0, 4, 5, 3], x[0, 13, 13, 4] = np.nan, np.inf
+    native.check(x, bound=2e-6)
+
+
+@pytest.mark.parametrize("frames", [0, 1, 5])
+def test_frames_that_only_a_call_knows_are_transformed_each_by_itself(frames: int) -> None:
+    w = sample(F32, 32, 40, 1, 3, 3)
+    native = Native(make(["f32[N, T, 10, 12, 40]"], lambda ir, x: ir.convolution(
+        x, ir.constant(w), (1, 1, 1), (0, 1, 1), (0, 1, 1), (1, 1, 1), dimensions=channels_innermost(3)
+    )))  # fmt: skip
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "winograd"
+    x = sample(F32, 2, frames, 10, 12, 40)
+    x[:, 1:2, 3, 3, 7], x[:, 2:3, 9, 11, 2] = np.nan, np.inf
     native.check(x, bound=2e-6)
 
 
