@@ -8,7 +8,7 @@ from math import prod
 
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.makers import made_by
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.module import Op, Value
 
 LANES = 16
 """Filters of a vector where channels lie last: of fewer the rest is computed for nothing."""
@@ -58,11 +58,15 @@ def is_faster_turned(op: Op) -> bool:
     """Whether planes that are turned channels last take surely less than results that are written so: few filters leave
     most lanes of a vector without one."""
     filters, _ = _group(op)
-    is_turned = made_by(op.operands[0], "transpose", "reshape") is not None
-    read = 0 if is_turned or _channels(op) == 1 else READ * _channels(op)
+    read = 0 if _is_turned(op.operands[0]) or _channels(op) == 1 else READ * _channels(op)
     written = filters * op.int("groups")
     turned = (0 if written == 1 else written) + read
     return SURE * (_planes(op) + turned * _turning(op)) < _products(op) * _factor(op, short_run=1)
+
+
+def _is_turned(image: Value) -> bool:
+    """Whether an image is a view of planes; one of a single channel is so by another name."""
+    return made_by(image, "transpose") is not None or (image.shape[-1] == 1 and made_by(image, "reshape") is not None)
 
 
 def _channels(op: Op) -> int:
@@ -83,7 +87,7 @@ def _apart(op: Op) -> float:
     are turned for them. 24 groups of one channel of 13 x 48 x 48 pixels took 1.9 ms so, and 0.16 as planes."""
     _, depth = _group(op)
     channels = depth // prod(_taps(op))
-    if op.int("groups") == 1 or channels >= LANES or made_by(op.operands[0], "transpose", "reshape"):
+    if op.int("groups") == 1 or channels >= LANES or _is_turned(op.operands[0]):
         return 0
     return (LANES - channels) * _turning(op) / 2
 
@@ -92,7 +96,7 @@ def _channels_last(op: Op) -> float:
     filters, _ = _group(op)
     steps = prod(op.ints("strides"))
     turned = filters * op.int("groups")
-    if made_by(op.operands[0], "transpose", "reshape"):
+    if _is_turned(op.operands[0]):
         turned += _channels(op) * steps
     factor = 1 if _has_channel_lanes(op) else _factor(op, SHORT_RUN)
     return _products(op) * factor + turned * _turning(op)

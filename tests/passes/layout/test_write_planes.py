@@ -163,6 +163,12 @@ PAIRS = {
     "few taps of one channel each, of pixels that lie side by side": Pair(
         (f32(1, 40, 40, 24),), lambda b, x: b.transpose(_columns(b, x), FIRST)
     ),
+    "few taps of one channel each, of pixels that were repeated": Pair(
+        (f32(1, 20, 40, 24),),
+        lambda b, x: b.transpose(
+            _columns(b, b.reshape(b.broadcast(x, (0, 1, 3, 4), (1, 20, 2, 40, 24)), (1, 40, 40, 24))), FIRST
+        ),
+    ),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
 }  # fmt: skip
