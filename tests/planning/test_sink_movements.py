@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.compiler.ir.module import Function, Module, Value
 from onnxc.compiler.ir.printer import print_block
@@ -41,7 +42,11 @@ def padded(ir: Builder, x: Value, y: Value) -> Value:
     return ir.transpose(ir.pad(ir.neg(x), (1, 0), (0, 2), 0.5), (1, 0))
 
 
-PROGRAMS = (transposed, both_ways, repeated_number, merged, padded)
+def units_behind(ir: Builder, x: Value, y: Value) -> Value:
+    return ir.reshape(ir.mul(ir.exp(ir.reshape(x, (3, 4, 1, 1))), 2.0), (1, 3, 4, 1))
+
+
+PROGRAMS = (transposed, both_ways, repeated_number, merged, padded, units_behind)
 
 
 @pytest.mark.parametrize("build", PROGRAMS)
@@ -59,6 +64,22 @@ def test_values_are_the_same(build: Callable[..., Value]) -> None:
 def test_what_is_written_may_have_another_shape_than_what_is_computed() -> None:
     block = sink_movements(kernel_of(make(["f32[3, 4]"] * 2, merged))).block
     assert block.results[0].shape == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "written"),
+    [
+        ("3, 1", (3,)),
+        ("N, 1, 4, 1, 1", (Size.symbol("N"), 1, 4)),
+        ("1, 1", (1, 1)),
+        ("1", (1,)),
+        ("0, 1", (0,)),
+        ("", ()),
+    ],
+)
+def test_axes_of_one_element_behind_the_last_of_others_are_left_out(shape: str, written: tuple[Dim, ...]) -> None:
+    block = sink_movements(kernel_of(make([f"f32[{shape}]"], lambda ir, x: ir.exp(x)))).block
+    assert block.results[0].shape == written
 
 
 @pytest.mark.parametrize("build", [transposed, both_ways, repeated_number])
