@@ -163,6 +163,19 @@ PAIRS = {
     "few taps of one channel each, of pixels that lie side by side": Pair(
         (f32(1, 40, 40, 24),), lambda b, x: b.transpose(_columns(b, x), FIRST)
     ),
+    "several filters for each channel": Pair(
+        (f32(2, 8, 20, 20),),
+        lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 32, groups=8), FIRST),
+        lambda b, x: _convolve(b, b.transpose(x, LAST), 32, planes=True, groups=8),
+    ),
+    "several filters for each channel, channels last": Pair(
+        (f32(2, 20, 20, 8),),
+        lambda b, x: _convolve(b, x, 32, groups=8),
+        lambda b, x: _behind(b, _convolve(b, x, 32, planes=True, groups=8)),
+    ),
+    "one filter for each of many channels": Pair(
+        (f32(2, 32, 20, 20),), lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 32, groups=32), FIRST)
+    ),
     "few taps of one channel each, of pixels that were repeated": Pair(
         (f32(1, 20, 40, 24),),
         lambda b, x: b.transpose(
