@@ -5,6 +5,7 @@ from typing import Literal
 from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
+from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
@@ -158,6 +159,7 @@ CPU_OPERANDS: tuple[Pass, ...] = (
     write_planes,
     pad_few_channels,
     hold_block_weights,
+    turn_gathered_sums,
     known_indices,
     turn_before_repeating,
 )
