@@ -101,7 +101,7 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
             return ordinal != 0 or reads_image(anchor, view)
         case "block_product" | "native_call":
             return is_dense(view)
-        case "reduction" | "concatenate" | "scan":
+        case "reduction" | "concatenate" | "scan" | "window":
             return not crosses(view, SMALLEST_CROSSED)
     return True
 

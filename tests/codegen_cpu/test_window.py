@@ -202,6 +202,21 @@ def test_an_operand_may_be_a_view(permutation: tuple[int, ...]) -> None:
         native.check(sample(F32, count, 20, 30, 4), bound=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("channels", "kinds"), [(1, ["window"]), (7, ["window"]), (8, ["pointwise", "window"]), (0, ["window"])]
+)
+def test_images_that_lie_channels_last_are_turned_before_their_windows(channels: int, kinds: list[str]) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.reduce_window(
+            ir.transpose(x, (0, 3, 1, 2)), "max", (1, 1, 3, 3), (1,) * 4, (0,) * 4, (0,) * 4, (1,) * 4
+        )
+
+    native = Native(make([f"f32[N, H, W, {channels}]"], build))
+    assert [kernel.kind for kernel in native.plan.kernels] == kinds
+    for shape in ((1, 3, 3), (2, 9, 40), (0, 5, 5)):
+        native.check(sample(F32, *shape, channels))
+
+
 def test_an_operand_may_be_one_number() -> None:
     """How many taps of each window are inside, as averages count them."""
     case = _image((1, 1, H, W), 3, 2, 1)
