@@ -99,7 +99,8 @@ def _is_size(atom: Atom) -> bool:
     """Whether what a factor stands for is at least 0."""
     if isinstance(atom, str):
         return not atom.startswith("?")
-    return all(is_sum_of_sizes(argument) for argument in atom.arguments)
+    are_sizes = map(is_sum_of_sizes, atom.arguments)
+    return any(are_sizes) if atom.function == "max" else all(are_sizes)
 
 
 def _atom_never_falls(atom: Atom, growing: Set[str]) -> bool:

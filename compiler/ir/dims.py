@@ -548,10 +548,20 @@ def at_least(a: Dim, b: Dim, bounds: Bounds | None = None) -> bool:
     if isinstance(least, Apply) and least.function == "min" and a in least.arguments:
         return True
     try:
-        low = lower_bound(a - b, bounds)
+        lows = (lower_bound(known - b, bounds) for known in (a, *_never_above(a)))
+        return any(low is not None and low >= 0 for low in lows)
     except SizeTooComplex:
         return False
-    return low is not None and low >= 0
+
+
+def _never_above(a: Dim) -> Iterable[Dim]:
+    """Sizes that are never above `a`: p + r and q + r of max(p, q) + r, where one of r may cancel."""
+    for monomial, factor in terms_of(a):
+        atom, greatest = monomial[0] if len(monomial) == 1 else None, _collect({monomial: 1})
+        if factor == 1 and isinstance(atom, Apply) and atom.function == "max" and isinstance(greatest, Size):
+            rest = a - greatest
+            if isinstance(rest, Size) and not rest.symbols.isdisjoint(greatest.symbols):
+                yield from (argument + rest for argument in atom.arguments)
 
 
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_?][A-Za-z0-9_.?$:/]*")

@@ -84,6 +84,9 @@ def test_kernels_in_which_nothing_grows_stay_what_they_are() -> None:
         (floordiv(PAST * 4 + 255, 256) * BATCH, True),
         (maximum(PAST, BATCH), True),
         (minimum(PAST, 64), True),
+        (maximum(0, PAST - 5) * BATCH, True),
+        (floordiv(maximum(0, PAST - 5) + 7, 8), True),
+        (minimum(0, PAST - 5) * BATCH, False),
         # What falls has nothing to do with what grows.
         (PAST - BATCH, True),
         (BATCH - PAST, False),

@@ -205,6 +205,14 @@ BEHIND: Mapping[str, tuple[str, str]] = {
         "float[k, 8] z",
         "n = NonZero (y)  d = Transpose <perm = [1, 0]> (n)  v = Neg (y)  e = GatherND (v, d)  z = ScatterND (y, d, e)",
     ),
+    "all but the first": ("float[q, 8] z", "z = Slice (y, one, last, first)"),
+    "the last five": ("float[q, 8] z", "z = Slice (y, fifth, last, first)"),
+    "at most three": ("float[q, 8] z", "z = Slice (y, first, three, first)"),
+    "filled up to four": (
+        "float[4, 8] z",
+        """n = Shape <end = 1> (y)  m = Sub (four, n)  some = Max (m, first)
+        p = Concat <axis = 0> (first, first, some, first)  w = Pad (y, p)  z = Slice (w, first, four, first)""",
+    ),
     "recurrence": ("float[k, 1, 1, 4] z", "b = Unsqueeze (y, one)  z = LSTM <hidden_size = 4> (b, W, R)"),
 }
 
@@ -213,9 +221,11 @@ BEHIND: Mapping[str, tuple[str, str]] = {
 def test_kernels_of_a_kind_do_for_less_what_they_do_for_the_most(kind: str) -> None:
     results, nodes = BEHIND[kind]
     weights = ", float[8, 8, 3] filters, float[1, 16, 8] W, float[1, 16, 4] R"
-    constants = "one = Constant <value_ints = [1]> ()  zero = Constant <value = int64 {0}> ()"
+    numbers = {"first": 0, "one": 1, "three": 3, "four": 4, "fifth": -5, "last": 2**63 - 1}
+    constants = " ".join(f"{name} = Constant <value_ints = [{number}]> ()" for name, number in numbers.items())
+    constants += "  zero = Constant <value = int64 {0}> ()"
     found = "y = Compress <axis = 0> (x, wanted)  columns = Transpose <perm = [1, 0]> (y)"
-    image = "first = Constant <value_ints = [0]> ()  u = Unsqueeze (columns, first)"
+    image = "u = Unsqueeze (columns, first)"
     head = f"behind (float[rows, 8] x, bool[rows] wanted{weights}) => ({results})"
     run, oracle = compiled(f"{head} {{ {constants}  {found}  {image}  {nodes} }}")
     assert find_transfers(run.plan) == ()
@@ -362,6 +372,8 @@ def test_kernels_in_which_nothing_is_counted_stay_what_they_are() -> None:
         (COUNT * BATCH - 3, True),
         (floordiv(COUNT + 7, 8) * mod(COUNT, 4), True),
         (maximum(COUNT, minimum(BATCH, 9)), True),
+        (floordiv(maximum(0, COUNT - 1) + 7, 8), True),
+        (floordiv(minimum(9, COUNT - 1) + 7, 8), False),
         # A kernel divides towards zero what data says, and not by zero.
         (floordiv(COUNT * Size.symbol("?read"), 8), False),
         (floordiv(COUNT, BATCH), False),

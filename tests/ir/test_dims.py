@@ -585,6 +585,18 @@ def test_a_size_is_at_least_the_least_of_it_and_others() -> None:
     assert not at_least(minimum(3, N), N)
 
 
+def test_a_size_that_is_filled_up_to_a_number_is_at_least_that() -> None:
+    filled = N + maximum(0, 100 - N)
+    assert at_least(filled, 100)
+    assert at_least(filled, N)
+    assert minimum(100, filled) == 100
+    assert not at_least(filled, 101)
+    assert not at_least(M + maximum(0, 100 - N), 100)
+    assert not at_least(2 * N + maximum(0, 100 - 3 * N), 100)
+    assert {evaluate(filled, {"N": n}) for n in (0, 1, 99, 100)} == {100}
+    assert evaluate(filled, {"N": 103}) == 103
+
+
 def test_a_multiple_that_no_float_could_hold_is_refused() -> None:
     largest = N * (2**256 - 1)
     assert evaluate(largest, {"N": 0}) == 0
