@@ -103,6 +103,39 @@ masked (float[n, 4] b, float[n] s, float low) => (float[k, 4] y) {
 }
 """
 
+# None of none, as exporters write it around a suppression.
+NONE_OF_NONE = """
+none (float[n, 4] b, float[n] s, float low) => (float[few, 4] y) {
+  wanted = Greater (s, low)
+  boxes = Compress <axis = 0> (b, wanted)
+  scores = Compress <axis = 0> (s, wanted)
+  elements = Size (boxes)
+  zero = Constant <value = int64 {0}> ()
+  is_empty = Equal (elements, zero)
+  kept = If (is_empty) <
+    then_branch = nothing () => (int64[m] none) {
+      no = Constant <value_ints = [0]> ()
+      none = ConstantOfShape <value = int64[1] {0}> (no)
+    },
+    else_branch = some () => (int64[m] places) {
+      first = Constant <value_ints = [0]> ()
+      both = Constant <value_ints = [0, 1]> ()
+      images = Unsqueeze (boxes, first)
+      classes = Unsqueeze (scores, both)
+      most = Constant <value = int64 {9223372036854775807}> ()
+      overlap = Constant <value_float = 0.5> ()
+      found = NonMaxSuppression (images, classes, most, overlap)
+      two = Constant <value = int64 {2}> ()
+      places = Gather <axis = 1> (found, two)
+    }
+  >
+  start = Constant <value_ints = [0]> ()
+  end = Constant <value_ints = [100]> ()
+  best = Slice (kept, start, end)
+  y = Gather (boxes, best)
+}
+"""
+
 # A step on the host reads what was found, and kernels go on with what it makes.
 HOST_BEHIND = """
 behind (float[n] x) => (float[found] z, string[found] t) {
@@ -161,6 +194,7 @@ CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
     "places": (PLACES, [{"x": (np.arange(24) < k).astype(np.float32).reshape(4, 6)} for k in (0, 1, 11, 24)]),
     "distinct": (DISTINCT, [{"x": np.arange(n) % k} for n, k in ((0, 1), (9, 1), (9, 9), (1300, 7))]),
     "masked": (MASKED, [masked(*each) for each in ((9, 2.0), (9, 0.5), (9, -1.0), (0, 0.5))]),
+    "none of none": (NONE_OF_NONE, [masked(*each) for each in ((9, 2.0), (9, 0.5), (150, -1.0), (0, 0.5))]),
     "twice": (
         TWICE,
         [numbers(*each) for each in ((40, 50, 0), (40, 20, 22), (40, -1, 99), (0, 0, 0), (2000, 9, 1500))],

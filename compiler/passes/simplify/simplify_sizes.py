@@ -2,7 +2,8 @@
 
 Guards on the sizes of inputs move to the front of their function, for they stop the call in any case. From there on
 sizes that were proved equal are written in one way, so that operations which only differed in that become equal. What
-is not zero in a value is looked for once: one mask for boxes, scores and labels finds as many of each.
+is not zero in a value is looked for once: one mask for boxes, scores and labels finds as many of each. A branch for
+nothing goes where the other one does as well.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from onnxc.compiler.ir.rewriter import map_bodies
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import TensorType, type_symbols
 from onnxc.compiler.passes.analysis.size_facts import SizeFacts
+from onnxc.compiler.passes.simplify.branches_of_nothing import branch_for_all
 
 Fact = tuple[str, Dim, Dim]
 
@@ -131,9 +133,7 @@ class _Walk:
             with self.build.at(op.location):
                 if op.name == "guard":
                     self._guard(op)
-                elif op.name == "non_zero" and self._is_searched(op):
-                    continue
-                else:
+                elif self.searched is None or not (self._is_searched(op) or self._is_taken(op)):
                     self._op(op)
 
     def _guard(self, guard: Op) -> None:
@@ -146,7 +146,7 @@ class _Walk:
 
     def _is_searched(self, op: Op) -> bool:
         """Whether what is not zero was looked for in the same value, so that both sizes are one."""
-        if self.searched is None:
+        if op.name != "non_zero" or self.searched is None:
             return False
         first = self.searched.setdefault(self.value(op.operands[0]), op)
         if first is op:
@@ -154,6 +154,19 @@ class _Walk:
         size = self.facts.dim(Size.symbol(first.text("symbol")))
         self.facts = self.facts.with_symbol(op.text("symbol"), size)
         self.values[op.result] = self.value(first.result)
+        return True
+
+    def _is_taken(self, op: Op) -> bool:
+        """Whether one branch serves all sizes, so that its ops stand for the `if`."""
+        chosen = branch_for_all(self.value(op.operands[0]), op, self.facts) if op.name == "if" else None
+        if chosen is None:
+            return False
+        block = chosen.block
+        self.values.update(zip(block.parameters, map(self.value, op.operands[1:]), strict=True))
+        self.run(block.ops)
+        for name, size in chosen.equal.items():
+            self.facts = self.facts.with_symbol(name, self.facts.dim(size))
+        self.values.update(zip(op.results, map(self.value, block.results), strict=True))
         return True
 
     def _op(self, op: Op) -> None:

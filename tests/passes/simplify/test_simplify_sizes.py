@@ -236,3 +236,72 @@ def test_what_a_block_looks_for_again_has_a_size_of_its_own() -> None:
   return %2"""
     )
     assert [op.name for op in walk(simplified(module).main.body)].count("non_zero") == 3
+
+
+# What is found of x, by its places; of none, nothing.
+BRANCHES = """  %0 = non_zero %x {{symbol = "k"}} : i64[1, k]
+  %1 = reshape %0 {{shape = [k]}} : i64[k]
+  %2 = sizes {{dtype = i64, scalar = true, values = [{size}]}} : i64[]
+  %3 = constant {{value = i64[] {number}}} : i64[]
+  %4 = {comparison} : bool[]
+  %5 = if %4, %1, %y : i64[m]
+    block(%a: i64[k], %b: f32[M]) {{
+      {first}
+    }}
+    block(%a: i64[k], %b: f32[M]) {{
+      {second}
+    }}
+  %6 = slice %5 {{shape = [min(3, m)], starts = [0], steps = [1]}} : i64[min(3, m)]
+  %7 = cast %6 {{dtype = f32, round_mode = "nearest", saturate = true}} : f32[min(3, m)]
+  return %7"""
+NOTHING = "%8 = constant {value = i64[0] []} : i64[0]\n      return %8"
+FOUND_AGAIN = (
+    '%8 = non_zero %a {symbol = "j"} : i64[1, j]\n      %9 = reshape %8 {shape = [j]} : i64[j]\n'
+    "      %10 = gather %a, %9 {axis = 0} : i64[j]\n      return %10"
+)
+BRANCHING = {"size": "k", "number": "0", "comparison": "equal %2, %3", "first": NOTHING, "second": FOUND_AGAIN}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"size": "4*k"},
+        {"size": "2*min(7, k)"},
+        {"comparison": "less %3, %2", "first": FOUND_AGAIN, "second": NOTHING},
+        {"comparison": "less_equal %2, %3"},
+    ],
+)
+def test_a_branch_for_nothing_goes_where_the_other_one_makes_nothing_of_it(changed: dict[str, str]) -> None:
+    module = program(BRANCHES.format(**BRANCHING | changed))
+    after = simplified(module)
+    assert [op.name for op in walk(after.main.body) if op.name == "if"] == []
+    assert str(after.main.body.results[0].type) == "f32[min(3, j)]"
+    for x in ([], [0, 0], [3], [0, 1, 2, 0, 5, 6]):
+        inputs = {"x": np.array(x, np.float32), "y": np.zeros(2, np.float32)}
+        (found,), (wanted,) = interpret(after, inputs), interpret(module, inputs)
+        assert (found.dtype, found.shape, found.tolist()) == (wanted.dtype, wanted.shape, wanted.tolist())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"number": "1"},
+        {"size": "k*N"},
+        {"size": "k - 1"},
+        {"size": "max(3, k)"},
+        # Of none it would make one.
+        {"first": "%8 = constant {value = i64[1] [0]} : i64[1]\n      return %8"},
+        {"first": FOUND_AGAIN.replace("j", "i"), "second": NOTHING},
+        # Of none there is no first one, and the call would be refused.
+        {"second": "%8 = constant {value = i64[1] [0]} : i64[1]\n      %9 = gather %a, %8 {axis = 0} : i64[1]\n"
+         "      %11 = slice %a {shape = [k], starts = [0], steps = [1]} : i64[k]\n      return %11"},
+        {"second": 'guard {left = M, message = "too few", relation = "at_least", right = 1}\n      return %a'},
+        # How many there are of y has nothing to do with it.
+        {"second": '%8 = non_zero %b {symbol = "j"} : i64[1, j]\n      %9 = reshape %8 {shape = [j]} : i64[j]\n'
+         "      return %9"},
+    ],
+)  # fmt: skip
+def test_branches_stay_where_none_does_for_the_other(changed: dict[str, str]) -> None:
+    after = simplified(program(BRANCHES.format(**BRANCHING | changed)))
+    assert [op.name for op in walk(after.main.body) if op.name == "if"] == ["if"]
