@@ -160,10 +160,10 @@ class Schedule:
     @property
     def brief(self) -> str:
         """What tells schedules of one kernel from each other, in a few words."""
-        parts = (getattr(self, name, None) for name in ("tile", "workers", "split"))
-        tile, workers, split = parts
+        parts = (getattr(self, name, None) for name in ("tile", "block", "workers", "split"))
+        tile, block, workers, split = parts
         shared = f", {split} programs share each" if split not in (None, 1) else ""
-        return f"{tile}, {workers}{shared}"
+        return f"{tile or f'{block} elements'}, {workers}{shared}"
 
     def layout_of(self, parameter: int) -> Layout | None:
         """The layout of a parameter that is a constant; None for row-major."""

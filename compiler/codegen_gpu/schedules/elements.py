@@ -1,11 +1,13 @@
 """Kernels of a GPU that are not products: tiles of elements, and the warps for them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BOOL, F32, DType
+from onnxc.compiler.ir.index_range import is_indexed
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.kernel_plan import KernelKind
@@ -39,6 +41,9 @@ BLOCK = 1024
 
 LANES_PER_WARP = 256
 """Elements of a tile that one warp takes, 8 for each thread."""
+
+SMALLEST_CHECKED = 256
+"""Elements in the smallest tile that a kernel with too many registers falls back to: 2 for each thread of 4 warps."""
 
 WINDOW_BLOCK = 512
 """Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
@@ -82,12 +87,20 @@ def _pointwise(problem: KernelProblem) -> Schedule:
     if domain is not None and crossed_axis(domain, SMALLEST_CROSSED) is not None:
         return PointwiseSchedule(algorithm="squares", block=SQUARE, workers=Warps(8))
     block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    return PointwiseSchedule(algorithm="flat", block=block, workers=warps)
+    schedule = PointwiseSchedule(algorithm="flat", block=block, workers=warps)
+    return replace(schedule, fallbacks=tuple(replace(schedule, block=less) for less in _smaller(problem, block)))
 
 
 def _concatenate(problem: KernelProblem) -> Schedule:
     block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    return ConcatenateSchedule(algorithm="flat", block=block, workers=warps)
+    schedule = ConcatenateSchedule(algorithm="flat", block=block, workers=warps)
+    return replace(schedule, fallbacks=tuple(replace(schedule, block=less) for less in _smaller(problem, block)))
+
+
+def _smaller(problem: KernelProblem, block: int) -> tuple[int, ...]:
+    """Fewer elements for as many threads, where indices from data are checked, which are i64 and told of if wrong."""
+    checks = any(is_indexed(op) for op in problem.block.ops)
+    return tuple(less for less in (block // 2, block // 4) if checks and less >= SMALLEST_CHECKED)
 
 
 def _window(problem: KernelProblem) -> Schedule:

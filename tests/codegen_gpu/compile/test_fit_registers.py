@@ -8,11 +8,11 @@ from onnxc.compiler.codegen_gpu.fit_registers import FittedPlan, fit_registers
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dims import at_least, floordiv
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.plan import plan_kernels
-from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, Tile, Warps
+from onnxc.compiler.planning.schedules import AttentionSchedule, ContractionSchedule, PointwiseSchedule, Tile, Warps
 from onnxc.runtime.device_code import DeviceKernel
 from tests.codegen_gpu.support import SM_90, make
 
@@ -98,3 +98,31 @@ def test_programs_that_share_keys_are_alike_in_more_warps_behind_what_has_stack(
     assert [(each.brief, each.workers) for each in shared.fallbacks] == [
         ("16 x 32, 8 warps, 2 stages, 16 programs share each", Warps(8, 2))
     ]
+
+
+def _gathering(columns: int) -> KernelPlan:
+    types = [f"f32[N, {columns}]", "i64[4000]"]
+    return plan_kernels(make(types, lambda ir, x, i: ir.gather(x, i, 0)), gpu_plan_target(SM_90))
+
+
+def test_programs_that_check_indices_have_fewer_elements_behind_what_has_stack() -> None:
+    plan = _gathering(3)
+    (kernel,) = plan.kernels
+    schedule = kernel.scheduled(PointwiseSchedule)
+    assert [each.brief for each in (schedule, *schedule.fallbacks)] == [
+        "1024 elements, 4 warps, 3 stages",
+        "512 elements, 4 warps, 3 stages",
+        "256 elements, 4 warps, 3 stages",
+    ]
+    fitted = fit_registers(plan, SM_90, _Compiler(16, 0))
+    (taken,) = fitted.plan.kernels
+    chosen = taken.scheduled(PointwiseSchedule)
+    assert (chosen.block, chosen.workers) == (512, Warps(4))
+    assert "1024 elements, 4 warps, 3 stages has 16 bytes of stack" in chosen.why
+    (step,) = fitted.codes[0].steps
+    assert step.grid[0] == floordiv(12000 + 511, 512)
+
+
+def test_elements_without_indices_from_data_have_one_tile() -> None:
+    plan = plan_kernels(make(["f32[N, 3]"], lambda ir, x: ir.neg(x)), gpu_plan_target(SM_90))
+    assert [kernel.schedule.fallbacks for kernel in plan.kernels] == [()]
