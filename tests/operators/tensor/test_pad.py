@@ -149,3 +149,39 @@ def test_six_axes_are_padded_by_what_only_data_tells() -> None:
     x, pads = np.ones((1, 2, 1, 2, 1, 2), np.float32), np.arange(-1, 11)
     y = onnxc.compile(model_from_text(text)).run({"x": x, "p": pads})["y"]
     assert_same(y, np.pad(x[1:], [*zip([0, *pads[1:6]], pads[6:], strict=True)]))
+
+
+TO_FOUR = """<ir_version: 10, opset_import: ["" : 21]>
+to_four (float[N, 2] x) => (float[R, 2] y) {{
+  n = Shape <end = 1> (x)
+  four = Constant <value_ints = [4]> ()
+  none = Constant <value_ints = [0]> ()
+  more = Sub (four, n)
+  pads = Concat <axis = 0> ({pads})
+  y = Pad <mode = "{mode}"> (x, pads)
+}}
+"""
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 9])
+@pytest.mark.parametrize("is_before", [False, True])
+def test_rows_that_are_filled_up_or_cut_down_to_a_number_are_so_many(size: int, is_before: bool) -> None:
+    pads = "more, none, none, none" if is_before else "none, none, more, none"
+    exe = onnxc.compile(model_from_text(TO_FOUR.format(pads=pads, mode="constant")).SerializeToString())
+    assert [output.shape for output in exe.outputs] == [(4, 2)]
+    x = np.arange(2 * size, dtype=np.float32).reshape(size, 2) + 1
+    more = 4 - size
+    assert_same(exe(x), padded(x, (more, 0, 0, 0) if is_before else (0, 0, more, 0), "constant"))
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7, 9])
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_rows_of_which_as_many_are_added_before_as_behind(size: int, mode: str) -> None:
+    model = model_from_text(TO_FOUR.format(pads="more, none, more, none", mode=mode)).SerializeToString()
+    x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+    if 2 * 4 - size < 0:
+        with pytest.raises(InputError, match="cuts off more than its size"):
+            onnxc.compile(model)(x)
+    else:
+        more = 4 - size
+        assert_same(onnxc.compile(model)(x), padded(x, (more, 0, more, 0), MODES[mode]))

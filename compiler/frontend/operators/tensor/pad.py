@@ -15,8 +15,8 @@ from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     zero,
 )
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dim_functions import maximum
-from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
+from onnxc.compiler.ir.dim_functions import maximum, minimum
+from onnxc.compiler.ir.dims import Apply, Dim, at_least, floordiv, only_atom, product
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.known_elements import partly_known
 from onnxc.compiler.ir.module import Value
@@ -102,8 +102,12 @@ def _for_all_axes(pads: Value, axes: Value, rank: int, ir: Builder) -> Value:
 
 
 def _pad_known(data: Value, axes: Sequence[int], pads: Sequence[Dim], fill: Value, node: Node, ir: Builder) -> Value:
-    cuts, adds = [maximum(-pad, 0) for pad in pads], [maximum(pad, 0) for pad in pads]
-    return _crop_and_pad(data, node.axes_list(axes, data.rank), [*cuts, *adds], fill, node, ir)
+    axes = node.axes_list(axes, data.rank)
+    cuts = [maximum(-pad, 0) for pad in pads]
+    # Rows that are cut down to 100 or filled up to it, whichever it is, are 100 in this form.
+    sizes = [data.shape[axis] for axis in (*axes, *axes)]
+    adds = [size + pad - _left(size, cut) for size, pad, cut in zip(sizes, pads, cuts, strict=True)]
+    return _crop_and_pad(data, axes, [*cuts, *adds], fill, node, ir)
 
 
 def _crop_and_pad(
@@ -125,6 +129,14 @@ def _crop_and_pad(
     return data
 
 
+def _left(size: Dim, cut: Dim) -> Dim:
+    """What is left of a size: n - max(0, x) is min(n, n - x)."""
+    most = only_atom(cut)
+    if isinstance(most, Apply) and most.function == "max":
+        return minimum(*(size - argument for argument in most.arguments))
+    return size - cut
+
+
 def _for_each_axis(values: Sequence[Dim], axes: Sequence[int], rank: int) -> list[Dim]:
     spread: list[Dim] = [0] * rank
     for axis, value in zip(axes, values, strict=True):
@@ -133,7 +145,7 @@ def _for_each_axis(values: Sequence[Dim], axes: Sequence[int], rank: int) -> lis
 
 
 def _crop(data: Value, low: Sequence[Dim], high: Sequence[Dim], node: Node, ir: Builder) -> Value:
-    shape = [size - before - after for size, before, after in zip(data.shape, low, high, strict=True)]
+    shape = [_left(_left(size, before), after) for size, before, after in zip(data.shape, low, high, strict=True)]
     for axis, size in enumerate(shape):
         message = f"the negative padding of axis {axis} cuts off more than its size {data.shape[axis]}"
         if at_least(-1, size):
