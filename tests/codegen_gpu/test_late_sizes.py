@@ -136,6 +136,27 @@ none (float[n, 4] b, float[n] s, float low) => (float[few, 4] y) {
 }
 """
 
+# Of each image what is found, filled up or cut down to two.
+IMAGES = """
+images (bool[3, 4] x) => (int64[3, 1, 2] y) {
+  images = Constant <value = int64 {3}> ()
+  always = Constant <value = bool {1}> ()
+  y = Loop (images, always) <
+    body = one (int64 i, bool c) => (bool d, int64[1, 2] filled) {
+      d = Identity (c)
+      image = Gather (x, i)
+      found = NonZero (image)
+      size = Shape <start = 1> (found)
+      two = Constant <value_ints = [2]> ()
+      none = Constant <value_ints = [0]> ()
+      more = Sub (two, size)
+      pads = Concat <axis = 0> (none, none, none, more)
+      filled = Pad (found, pads)
+    }
+  >
+}
+"""
+
 # A step on the host reads what was found, and kernels go on with what it makes.
 HOST_BEHIND = """
 behind (float[n] x) => (float[found] z, string[found] t) {
@@ -194,6 +215,7 @@ CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
     "places": (PLACES, [{"x": (np.arange(24) < k).astype(np.float32).reshape(4, 6)} for k in (0, 1, 11, 24)]),
     "distinct": (DISTINCT, [{"x": np.arange(n) % k} for n, k in ((0, 1), (9, 1), (9, 9), (1300, 7))]),
     "masked": (MASKED, [masked(*each) for each in ((9, 2.0), (9, 0.5), (9, -1.0), (0, 0.5))]),
+    "images": (IMAGES, [{"x": rows(12, kept)["wanted"].reshape(3, 4)} for kept in (0, 1, 6, 12)]),
     "none of none": (NONE_OF_NONE, [masked(*each) for each in ((9, 2.0), (9, 0.5), (150, -1.0), (0, 0.5))]),
     "twice": (
         TWICE,

@@ -1,11 +1,16 @@
-"""Short loops of a known number of rounds, written out: their ops are launched like all others, without a host."""
+"""Short loops of a known number of rounds, written out: their ops are launched like all others, without a host.
+
+Sizes that data decides do not keep a loop: each round gets its own, which a device may have without the host.
+"""
 
 import numpy as np
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.copy_block import copy_block
 from onnxc.compiler.ir.module import Module, Value
+from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.primitive import PRIMITIVES
+from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.passes.loops.counted_loops import CountedLoop, replace_counted
 from onnxc.compiler.passes.loops.recurrences import is_recurrence
 from onnxc.compiler.passes.notes import note
@@ -51,5 +56,9 @@ def _reason_to_stay(loop: CountedLoop) -> str:
         return f"it has {trips} rounds, not 1 to {MOST_ROUNDS}"
     if trips * len(ops) > MOST_OPS:
         return f"it has {len(ops)} ops in each of {trips} rounds, more than {MOST_OPS} in all"
-    alone = next((op.name for op in ops if PRIMITIVES[op.name].kernel is None), None)
-    return "" if alone is None else f"no kernel computes {alone}"
+    alone = next((op.name for op in ops if PRIMITIVES[op.name].kernel is None and op.name != "bind_sizes"), None)
+    if alone is not None:
+        return f"no kernel computes {alone}"
+    bound = frozenset(name for op in ops for name in bound_symbols(op))
+    stacked = next((value.type for value in loop.scanned if not bound.isdisjoint(type_symbols(value.type))), None)
+    return "" if stacked is None else f"the size of what it stacks is only found in each round, {stacked}"

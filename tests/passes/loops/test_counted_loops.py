@@ -13,6 +13,7 @@ from onnxc.compiler.ir.verifier import verify_module
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import MOST_ROUNDS, unroll_loops
+from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.notes import collect_notes
 from onnxc.compiler.passes.pipeline import run_pipeline
 from onnxc.compiler.passes.pipelines import OPTIMIZE
@@ -72,6 +73,47 @@ def test_a_counted_loop_that_stays_is_noted_with_the_reason(trips: int, reason: 
     with collect_notes() as notes:
         unroll_loops(looping(trips))
     assert [note.reason for note in notes] == [f"the host drives a loop in each round: {reason}"]
+
+
+FOUND = """<ir_version: 10, opset_import: ["" : 21]>
+m (float[3, N] x) => (int64[T, K, A] all) {{
+  trips = Constant <value = int64 {{3}}> ()
+  keep = Constant <value = bool {{1}}> ()
+  all = Loop (trips, keep) <
+    body = b (int64 i, bool c) => (bool d, int64[L, M] s) {{
+    d = Identity (c)
+    row = Gather (x, i)
+    found = NonZero (row)
+    size = Shape <start = 1> (found)
+    five = Constant <value_ints = [5]> ()
+    more = Sub (five, size)
+    none = Constant <value_ints = [0]> ()
+    pads = Concat <axis = 0> (none, none, none, more)
+    filled = Pad (found, pads)
+    s = Identity ({stacked})
+  }}>
+}}
+"""
+
+
+def test_rounds_that_find_sizes_of_their_own_are_written_out() -> None:
+    module = count_non_zero(optimised(model_from_text(FOUND.format(stacked="filled"))))
+    unrolled = unroll_loops(module)
+    verify_module(unrolled)
+    assert "while" not in names(unrolled)
+    assert names(unrolled).count("bind_sizes") == 3
+    for x in (np.eye(3, 4), np.zeros((3, 0)), np.array([[0] * 7, [1] * 7, [0, 1, 0, 1, 1, 1, 1]])):
+        feed = {"x": x.astype(np.float32)}
+        (found,), (wanted,) = interpret(unrolled, feed), interpret(module, feed)
+        assert (found.dtype, found.shape, found.tolist()) == (wanted.dtype, (3, 1, 5), wanted.tolist())
+
+
+def test_a_loop_that_stacks_as_much_as_it_finds_stays() -> None:
+    module = count_non_zero(optimised(model_from_text(FOUND.format(stacked="found"))))
+    with collect_notes() as notes:
+        assert "while" in names(unroll_loops(module))
+    (reason,) = [note.reason for note in notes]
+    assert "the size of what it stacks is only found in each round, i64[1, nonzero" in reason
 
 
 def test_directions_are_one_recurrence_that_computes_the_same() -> None:
