@@ -144,8 +144,13 @@ _ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution", 
 
 # A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
 # and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.
-# Rows of a product with weights of few bits are narrow in memory, and only widened for it.
-_COMPUTES: Computes = {"attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT), "block_product": (WIDENING,)}
+# Rows of a product with weights of few bits are narrow in memory, and only widened for it. A scan reads an element once
+# or, where programs share lines, twice: what it counts is compared there, or widened.
+_COMPUTES: Computes = {
+    "attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT),
+    "block_product": (WIDENING,),
+    "scan": (REPEAT_LIMIT,),
+}
 
 
 _MEASURES = {

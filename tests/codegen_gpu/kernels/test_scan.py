@@ -30,6 +30,29 @@ def test_scans(dtype: DType) -> None:
         device.check(sample(dtype, *shape), bound=8 * precision(dtype))
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_counted_is_compared_where_it_is_scanned(exclusive: bool, reverse: bool) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.scan_axis(ir.cast(ir.less(0.0, x), I64), "sum", 0, exclusive, reverse)
+
+    device = Device(make(["f32[N]"], build))
+    assert {kernel.kind for kernel in device.plan.kernels} == {"scan"}
+    # None, one, some in a tile, more than a tile, and lines that programs share.
+    for size in (0, 1, 7, 1100, 70000):
+        device.check(sample(F32, size))
+
+
+def test_a_long_chain_before_a_scan_is_computed_once() -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.scan_axis(ir.mul(ir.exp(x), ir.exp(ir.neg(x))), "sum", 0, False, False)
+
+    device = Device(make(["f32[N]"], build))
+    assert {kernel.kind for kernel in device.plan.kernels} == {"pointwise", "scan"}
+    for size in (0, 1, 1100):
+        device.check(sample(F32, size), bound=1e-4)
+
+
 def test_nan_stays_in_scans() -> None:
     device = Device(make(["f32[9]"], lambda ir, x: ir.scan_axis(x, "max", 0, False, False)))
     x = sample(F32, 9)
