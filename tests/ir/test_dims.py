@@ -593,6 +593,8 @@ def test_a_size_that_is_filled_up_to_a_number_is_at_least_that() -> None:
     assert not at_least(filled, 101)
     assert not at_least(M + maximum(0, 100 - N), 100)
     assert not at_least(2 * N + maximum(0, 100 - 3 * N), 100)
+    # Of long sums it is not looked for.
+    assert not at_least(filled + sizes.sum_of(Size.symbol(f"x{k}") for k in range(9)), 100)
     assert {evaluate(filled, {"N": n}) for n in (0, 1, 99, 100)} == {100}
     assert evaluate(filled, {"N": 103}) == 103
 
