@@ -257,14 +257,22 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
 
         if True not in inside:
             return self.value(operand, index) if varying is None else load()
-        either = list[Reg]()
+        return self._either(inside[True], load, lambda: self.spread(padding))
 
-        def noted(x: Reg) -> list[Reg]:
-            either.append(x)
-            return [x]
+    def _either(self, condition: Reg, whole: Callable[[], Reg], other: Callable[[], Reg]) -> Reg:
+        """What one of both gives, as a condition says."""
+        both = list[Reg]()
 
-        (result,) = f.if_(inside[True], lambda: noted(load()), lambda: noted(self.spread(padding)))
-        return note_exact(result, either, f)
+        def noted(give: Callable[[], Reg]) -> list[Reg]:
+            both.append(give())
+            return both[-1:]
+
+        (result,) = self.f.if_(condition, lambda: noted(whole), lambda: noted(other))
+        return note_exact(result, both, self.f)
+
+    def _permuted(self, x: Reg, lanes: Reg) -> Reg:
+        """The elements of a vector in these lanes of it."""
+        return note_exact(permute(x, lanes, self.f), (x,), self.f)
 
     def _nested(self, mask: Reg | None) -> "Evaluator":
         """An evaluator for code that runs only sometimes."""
@@ -347,15 +355,14 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         if self.mask is not None:
             is_apart = f.and_(is_apart, self.mask)
 
-        def near() -> list[Reg]:
+        def near() -> Reg:
             line = (*picked[:axis], Index(start, 1), *picked[axis + 1 :])
-            return [permute(self._nested(whole).vector(op.operands[0], line), behind, f)]
+            return self._permuted(self._nested(whole).vector(op.operands[0], line), behind)
 
-        def apart() -> list[Reg]:
-            return [self.spread(self._nested(self.mask).picked(op.operands[0], picked, sizes))]
+        def apart() -> Reg:
+            return self.spread(self._nested(self.mask).picked(op.operands[0], picked, sizes))
 
-        (result,) = f.if_(f.reduce_lanes("or", is_apart), apart, near)
-        return result
+        return self._either(f.reduce_lanes("or", is_apart), apart, near)
 
     def _neighborhood(self, op: Op, index: Sequence[Index]) -> Reg:
         """The elements that lie side by side from the first one on, or the last ones of the row, each in its lane."""
@@ -364,7 +371,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         first = self.value(indices, [Index(each.base) for each in here])
         start = f.smin(first, f.sub(self.size(size), self.lanes))
         loaded = self._nested(None).vector(data, (*index[:axis], Index(start, 1), *index[axis + indices.rank :]))
-        return permute(loaded, f.sub(self.vector(indices, here), self._splat_int(start)), f)
+        return self._permuted(loaded, f.sub(self.vector(indices, here), self._splat_int(start)))
 
     def position(self, indices: Value, index: Sequence[Index], size: Dim) -> Index:
         """The element of `indices` at `index`, a position in an axis of `size`; one outside is reported and clamped."""
@@ -417,5 +424,4 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         if not empty:
             return self.value(data, index)
         zero = self.spread(f.constant(register_type(data.dtype), 0))
-        (result,) = f.if_(reduce(f.or_, empty), lambda: [zero], lambda: [self._nested(self.mask).vector(data, index)])
-        return result
+        return self._either(reduce(f.or_, empty), lambda: zero, lambda: self._nested(self.mask).vector(data, index))
