@@ -43,7 +43,7 @@ def begin_support_objects(target: Target, folder: Path | None = None) -> Future[
         future = _begun.get((target, folder))
         if future is None:
             future = _begun[target, folder] = Future()
-            threading.Thread(target=_fulfil, args=(future, target, folder), name="onnxc-support").start()
+            threading.Thread(target=_fulfil, args=(future, target, folder), name="onnxc support").start()
     return future
 
 
