@@ -113,6 +113,18 @@ def movements(ir: Builder, x: Value, indices: Value, condition: Value, padding: 
     ]
 
 
+def every_number_moved(dtype: DType, target: Target) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What kernels and the interpreter make of each of `movements`, of all numbers of a type of 16 bits."""
+
+    def build(ir: Builder, x: Value, indices: Value, condition: Value) -> list[Value]:
+        return movements(ir, x, indices, condition, np.array(-0.0, dtype.numpy))
+
+    native = Native(make([f"{dtype}[256, 256]", "i64[3]", "bool[256, 256]"], build), target)
+    numbers = np.arange(1 << 16, dtype=np.uint16)
+    given = numbers.view(dtype.numpy).reshape(256, 256), np.array([5, 0, 255]), numbers.reshape(256, 256) % 3 == 0
+    return list(zip(native(*given), native.interpreted(*given), strict=True))
+
+
 def native_names(dtype: DType, names: Sequence[str], count: int, is_native: Callable[[Op], bool]) -> list[str]:
     """The pointwise primitives of `count` operands that have kernels for the element type."""
     builder = Builder()

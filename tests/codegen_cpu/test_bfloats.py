@@ -10,7 +10,7 @@ from onnxc.compiler.ir.dtypes import BF16, F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import host_architecture
-from tests.codegen_cpu.support import EVERY_TARGET, Native, make, movements
+from tests.codegen_cpu.support import EVERY_TARGET, Native, every_number_moved, make
 
 TARGETS = (*((parse_target("cpu:x86-64"),) if host_architecture() == "x86_64" else ()), *EVERY_TARGET)
 
@@ -94,13 +94,7 @@ def test_floats_are_rounded_to_the_nearest_even(target: Target) -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_what_only_moves_keeps_its_bits(target: Target) -> None:
-    def build(ir: Builder, x: Value, indices: Value, condition: Value) -> list[Value]:
-        return movements(ir, x, indices, condition, np.array(-0.0, BF16.numpy))
-
-    native = Native(make(["bf16[256, 256]", "i64[3]", "bool[256, 256]"], build), target)
-    x, indices = NUMBERS.reshape(256, 256), np.array([5, 0, 255])
-    condition = np.arange(1 << 16).reshape(256, 256) % 3 == 0
-    for found, wanted in zip(native(x, indices, condition), native.interpreted(x, indices, condition), strict=True):
+    for found, wanted in every_number_moved(BF16, target):
         np.testing.assert_array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 

@@ -10,7 +10,7 @@ from onnxc.compiler.ir.dtypes import F16, F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import host_architecture
-from tests.codegen_cpu.support import EVERY_TARGET, Native, make, movements
+from tests.codegen_cpu.support import EVERY_TARGET, Native, every_number_moved, make
 
 TARGETS = (*((parse_target("cpu:x86-64"),) if host_architecture() == "x86_64" else ()), *EVERY_TARGET)
 
@@ -71,13 +71,7 @@ def test_each_operation_is_rounded(target: Target) -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_movements_keep_every_number(target: Target) -> None:
-    def build(ir: Builder, x: Value, indices: Value, condition: Value) -> list[Value]:
-        return movements(ir, x, indices, condition, np.array(-0.0, np.float16))
-
-    native = Native(make(["f16[256, 256]", "i64[3]", "bool[256, 256]"], build), target)
-    x, indices = HALVES.reshape(256, 256), np.array([5, 0, 255])
-    condition = np.arange(1 << 16).reshape(256, 256) % 3 == 0
-    for found, wanted in zip(native(x, indices, condition), native.interpreted(x, indices, condition), strict=True):
+    for found, wanted in every_number_moved(F16, target):
         assert_same_bits(found, wanted)
 
 
