@@ -19,14 +19,18 @@ class RowTimes:
     """Of the calls of one model whose rows have the same shapes."""
 
     def __init__(self) -> None:
-        # By the number of bits of rows - 1: what is known of calls of 9 to 16 rows is at 4.
         self._row_ns: dict[int, float] = {}
         self._asked = 0
 
     def note(self, rows: int, ns: int) -> None:
-        """A call of so many rows took so long."""
-        size, row_ns = (rows - 1).bit_length(), ns / rows
+        """A call of so many rows took so long; one of none counts as one."""
+        size, row_ns = _size(rows), ns / max(rows, 1)
         self._row_ns[size] = min(row_ns, _FORGETS * self._row_ns.get(size, row_ns))
+
+    def expected_ns(self, rows: int) -> float:
+        """How long a call of so many rows takes, where one is known: as one with most rows that are not more."""
+        size = max((known for known in self._row_ns if known <= _size(rows)), default=min(self._row_ns))
+        return max(rows, 1) * self._row_ns[size]
 
     def enough_rows(self, most: int) -> int:
         """How many rows the next call should have at most.
@@ -40,3 +44,8 @@ class RowTimes:
                 if self._row_ns[size] <= HARDLY * min(self._row_ns[larger] for larger in known[ordinal:]):
                     return min(1 << size, most)
         return most
+
+
+def _size(rows: int) -> int:
+    """The bits of rows - 1: what is known of calls of 9 to 16 rows is at 4."""
+    return max(rows - 1, 0).bit_length()

@@ -48,6 +48,10 @@ and takes 278, one of grpc.aio 444 and 318 (two virtual cores of Zen 5, else idl
 difference.
 """
 
+_EMPTY_POLLS = 2
+"""So many polls that give no event end a round: what the first has read of the sockets the next gives. With one, no two
+requests of those that came at random were ever in a round; the second takes a client that is alone 10 us."""
+
 _NO_FLAGS = 0
 
 
@@ -173,29 +177,36 @@ class RpcServer:
             self._server.destroy()
 
     def _serve(self) -> None:
-        sleeps_s = 0.0
+        sleeps_s, empty_polls = 0.0, 0
         while True:
             event = self._poll(0.0 if self._later or time.monotonic() < sleeps_s else None)
             if event.completion_type != cygrpc.CompletionType.queue_timeout:
+                empty_polls = 0
                 if event.tag is None:
+                    self._end_round()
                     return
                 sleeps_s = time.monotonic() + self._awake_s
-            try:
-                self._look_at(event)
-            except Exception as problem:
-                # A defect, which must not end the server.
-                LOG.error("an event of gRPC", exc_info=problem)
+                self._guarded(event.tag, event)
+            else:
+                empty_polls += 1
+                if empty_polls >= _EMPTY_POLLS:
+                    self._end_round()
             # It would hold its call until the next one comes.
             del event
 
-    def _look_at(self, event: cygrpc.BaseEvent) -> None:
-        if event.completion_type != cygrpc.CompletionType.queue_timeout:
-            event.tag(event)
-            return
+    def _end_round(self) -> None:
+        """Does what was left until all events that are there have been looked at."""
         due = self._later.copy()
         self._later.clear()
         for work in due:
-            work()
+            self._guarded(work)
+
+    def _guarded(self, work: Callable[..., None], *arguments: object) -> None:
+        """Does work whose defects must not end the server."""
+        try:
+            work(*arguments)
+        except Exception as problem:
+            LOG.error("an event of gRPC", exc_info=problem)
 
     def _request_call(self) -> None:
         self._server.request_call(self._queue, self._queue, self._begin)

@@ -196,26 +196,51 @@ async def test_the_first_waits_for_others_as_long_as_the_rules_say_or_until_the_
     assert await values_of(await soon.send([1])) == [[2]]
 
 
-async def test_only_a_request_that_is_alone_is_computed_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_is_known_to_be_short_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
     model, here = HeldModel(), threading.current_thread()
     model.release.release(99)
     for _ in range(3):
         await model.infer([1])
-    # The first of these sizes is not known to be short, and an error says nothing of how long a call takes.
+    # The first of a kind is not known to be short, and an error says nothing of how long a call takes.
     assert [caller is here for caller in model.callers] == [False, True, True]
     for _ in range(2):
         with pytest.raises(InputError):
-            await model.infer([-1, -1])
+            await model.infer([-1, -1], None)
     assert here not in model.callers[3:]
-    model.callers.clear()
-    await asyncio.gather(model.infer([1]), model.infer([2], None))
-    await model.infer([1])
-    assert here not in model.callers
-    monkeypatch.setattr(batching, "CROWD_NS", 0)
-    await asyncio.gather(model.infer([1]), model.infer([2], None))
-    await model.infer([1])
-    assert model.callers[-1] is here
+
+
+async def test_what_comes_in_one_round_is_one_call_on_the_loop_and_what_is_too_much_for_it_another_thread_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
+    model, here = HeldModel(max_queue=6), threading.current_thread()
+    model.release.release(99)
+    await model.infer([0])
+    assert await values_of(*(model.infer([value]) for value in range(6))) == [[2 * value] for value in range(6)]
+    assert model.calls == [1, 4, 2]
+    assert [caller is here for caller in model.callers] == [False, True, False]
+
+
+@pytest.mark.parametrize(("row_ns", "is_here"), [(90_000, True), (110_000, False)])
+async def test_what_many_rows_may_take_on_the_loop_grows_with_them(
+    row_ns: int, is_here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of six requests the limit is 500 us and five times 100."""
+    monkeypatch.setattr(RowTimes, "expected_ns", lambda times, rows: rows * row_ns * 10 / 6)
+    model, here = HeldModel(max_rows=6, max_queue=6), threading.current_thread()
+    model.release.release(99)
+    await model.infer([0])
+    await asyncio.gather(*(model.infer([value]) for value in range(6)))
+    assert model.calls == [1, 6]
+    assert (model.callers[-1] is here) == is_here
+
+
+async def test_of_what_comes_in_one_round_no_more_waits_than_may() -> None:
+    model = HeldModel(max_queue=2)
+    model.release.release(99)
+    outcomes = await asyncio.gather(*(model.infer([value]) for value in range(4)), return_exceptions=True)
+    assert [isinstance(outcome, ServingError) for outcome in outcomes] == [False, False, False, True]
 
 
 async def test_many_requests_lose_and_mix_up_nothing() -> None:

@@ -58,3 +58,15 @@ def test_now_and_then_a_call_takes_all() -> None:
     times = noted({LEAST_ROWS: 60_000, MOST: 60_000})
     asked = [times.enough_rows(MOST) for _ in range(2 * LOOKS_AGAIN)]
     assert asked.count(MOST) == 2
+
+
+def test_a_call_is_expected_to_take_what_the_next_smaller_one_that_is_known_does() -> None:
+    times = noted({4: 30, 16: 20})
+    assert [times.expected_ns(rows) for rows in (0, 1, 2, 3, 4, 15, 16, 17)] == [30, 30, 60, 90, 120, 300, 320, 340]
+
+
+def test_a_call_of_no_rows_counts_as_one() -> None:
+    times = RowTimes()
+    times.note(0, 50)
+    assert times.expected_ns(0) == 50
+    assert times.expected_ns(1) == 50

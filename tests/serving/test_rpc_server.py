@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import NoReturn
 
 import grpc
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 from onnxc.serving import rpc_server
 from onnxc.serving.rpc_server import Conversation, Handler, Rpc, RpcServer
@@ -232,6 +234,25 @@ def test_what_is_for_later_is_done_when_nothing_else_has_come() -> None:
     with serving({"M": handler}) as (_, channel):
         assert [unary(channel, "M")(b"a") for _ in range(3)] == [b"a"] * 3
     assert threads == ["onnxc grpc"] * 3
+
+
+def test_a_round_ends_when_two_polls_in_turn_give_nothing_and_when_the_server_ends() -> None:
+    server = RpcServer({}, (), 9)
+    done: list[str] = []
+
+    def event(name: str) -> SimpleNamespace:
+        def tag(event: object) -> None:
+            done.append(name)
+            server._later.append(lambda: done.append(f"later {name}"))
+
+        return SimpleNamespace(completion_type=cygrpc.CompletionType.operation_complete, tag=tag)
+
+    nothing = SimpleNamespace(completion_type=cygrpc.CompletionType.queue_timeout)
+    end = SimpleNamespace(completion_type=cygrpc.CompletionType.queue_shutdown, tag=None)
+    events = iter([nothing, nothing, event("a"), nothing, event("b"), nothing, nothing, event("c"), end])
+    server._poll = lambda timeout_s: next(events)
+    server._serve()
+    assert done == ["a", "b", "later a", "later b", "c", "later c"]
 
 
 def test_a_server_that_ends_answers_what_is_there_and_cancels_it_after_the_grace() -> None:
