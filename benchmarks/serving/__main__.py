@@ -7,6 +7,7 @@ takes beyond the call.
 """
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -41,6 +42,8 @@ CLIENTS = click.option("--clients", default=64)
 @click.group()
 def main() -> None:
     """Servers under load."""
+    # To collect garbage among what is imported takes 12 to 17 ms, in which no answer is read: p99 of the clients
+    gc.freeze()
 
 
 @main.command()
