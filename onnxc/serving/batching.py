@@ -1,10 +1,10 @@
 """Requests of one model in a queue, and calls of the model for one or several of them at a time.
 
-Any thread may ask. The first to ask where nobody waits looks, at the end of its round, at what has come by then. If a
-short call is enough for that, it makes it; else, and for what comes while a call runs, a thread of the queue does,
-which leaves the one that asks free to read. To change threads costs a short call more than it gains, also under load:
-of 5,600 requests of bert_tiny a second, which came at random, half were answered within 3.2 ms where two at a time
-sent for a thread, and are within 0.6 (two cores of Zen 5, clients on the same).
+Any thread may ask. The first to ask where nobody waits looks, at the end of its round, at what has come by then. Short
+calls for that it makes itself, so long as none behind the first is for many; else, and for what comes while a call
+runs, a thread of the queue does, which leaves the one that asks free to read. To change threads costs a short call more
+than it gains, also under load: of 5,600 requests of bert_tiny a second, which came at random, half were answered within
+3.2 ms where two at a time sent for a thread, and are within 0.6 (two cores of Zen 5, clients on the same).
 
 A call takes no more rows than make a row cheaper (`row_times.py`). With all that wait in one call nothing would be
 read or answered while it is computed, and nothing computed while its requests are answered and ask again: of 64 clients
@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onnxc.runtime.records import record
-from onnxc.serving.row_times import RowTimes
+from onnxc.serving.row_times import LEAST_ROWS, RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
@@ -220,27 +220,24 @@ class Batcher:
             self._fail(request, problem)
 
     def _look(self) -> None:
-        """Makes a short call for what has come, or sends for the workers that what has come wants."""
+        """Makes short calls for what has come, or sends for the workers that what has come wants."""
         with self._lock:
             if self._workers or not self._queue:
                 return
-            batch, others = self._next_batch()
-            is_here = not self._rules.delay_ns and self._is_short(batch)
-            if is_here:
-                self._queue = others
-            self._workers = 1 if is_here else min(len(self._queue), self._rules.instances)
-            workers = self._workers - is_here
+            batch = self._short_batch()
+            self._workers = 1 if batch else min(len(self._queue), self._rules.instances)
+            workers = 0 if batch else self._workers
             self._expect_alarms()
         for _ in range(workers):
             self._threads.submit(self._work)
-        if is_here:
-            self._serve(batch)
+        while batch:
+            batch = self._serve(batch, self._short_batch_of_few)
 
     def _work(self) -> None:
         """Makes a call for what waits."""
         batch = self._next()
         if batch:
-            self._serve(batch)
+            self._serve(batch, tuple)
 
     def _next(self) -> Sequence[Request]:
         """The requests of the next call, when it is due; none where nothing waits, and the worker has left."""
@@ -280,29 +277,43 @@ class Batcher:
                 others.append(request)
         return batch, others
 
-    def _is_short(self, batch: Sequence[Request]) -> bool:
-        """Whether a call is known to be so short that the thread that asks makes it. The lock is held."""
+    def _short_batch(self) -> Sequence[Request]:
+        """Takes the requests of the next call if it is known to be so short that the thread that asks makes it.
+
+        The lock is held.
+        """
+        batch, others = self._next_batch()
         times = self._times.get(batch[0].kind)
         most_ns = SHORT_CALL_NS + SHORT_ROW_NS * (len(batch) - 1)
-        return times is not None and times.expected_ns(sum(request.rows for request in batch)) < most_ns
+        if self._rules.delay_ns or times is None or times.expected_ns(sum(each.rows for each in batch)) >= most_ns:
+            return ()
+        self._queue = others
+        return batch
 
-    def _serve(self, batch: Sequence[Request]) -> None:
-        """Makes the call of a batch, and answers its requests.
+    def _short_batch_of_few(self) -> Sequence[Request]:
+        """The same of few requests; for many another thread calls, while this one answers. The lock is held."""
+        return self._short_batch() if len(self._next_batch()[0]) < LEAST_ROWS else ()
 
-        The next call begins before that: while those of one are answered and ask again, those of another are computed.
-        Where nothing waits when the call has ended, the worker has left before it answers: who asks again is alone.
+    def _serve(self, batch: Sequence[Request], go_on: Callable[[], Sequence[Request]]) -> Sequence[Request]:
+        """Makes the call of a batch, answers its requests, and gives those that this thread goes on with: what `go_on`
+        takes of what waits when the call has ended.
+
+        Else the next call begins before the answers: while those of one are answered and ask again, those of another
+        are computed. Where nothing waits, the worker has left before it answers: who asks again is alone.
         """
         taken_ns = time.monotonic_ns()
         executions = self._executions(batch)
         with self._lock:
             for execution in executions:
                 self._note(execution)
-            is_more = bool(self._queue)
-            self._workers -= not is_more
+            following = go_on() if self._queue else ()
+            is_more = bool(self._queue) and not following
+            self._workers -= not (is_more or following)
         if is_more:
             self._threads.submit(self._work)
         for execution in executions:
             self._answer(execution, taken_ns)
+        return following
 
     def _answer(self, execution: _Execution, taken_ns: int) -> None:
         now = time.monotonic_ns()

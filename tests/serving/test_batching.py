@@ -12,7 +12,7 @@ import pytest
 from onnxc.runtime.errors import InputError
 from onnxc.serving import batching
 from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
-from onnxc.serving.row_times import RowTimes
+from onnxc.serving.row_times import LEAST_ROWS, RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
 
@@ -210,16 +210,21 @@ async def test_a_call_that_is_known_to_be_short_is_made_on_the_loop(monkeypatch:
     assert here not in model.callers[3:]
 
 
-async def test_what_comes_in_one_round_is_one_call_on_the_loop_and_what_is_too_much_for_it_another_thread_s(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("joined", "calls", "here"),
+    [(1, [16, 16, 8], [True, False, False]), (None, [1] * 40, [True] * 40)],
+    ids=["joined", "each alone"],
+)
+async def test_of_one_round_what_takes_few_rows_is_called_on_the_loop_and_a_second_call_of_many_by_another_thread(
+    joined: int | None, calls: Sequence[int], here: Sequence[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
-    model, here = HeldModel(max_queue=6), threading.current_thread()
+    model = HeldModel(max_rows=LEAST_ROWS, max_queue=40)
     model.release.release(99)
-    await model.infer([0])
-    assert await values_of(*(model.infer([value]) for value in range(6))) == [[2 * value] for value in range(6)]
-    assert model.calls == [1, 4, 2]
-    assert [caller is here for caller in model.callers] == [False, True, False]
+    await model.infer([0], joined)
+    assert await values_of(*(model.infer([value], joined) for value in range(40))) == [[2 * i] for i in range(40)]
+    assert model.calls[1:] == calls
+    assert [caller is threading.current_thread() for caller in model.callers[1:]] == here
 
 
 @pytest.mark.parametrize(("row_ns", "is_here"), [(90_000, True), (110_000, False)])
