@@ -6,7 +6,7 @@ vector load, and what does not depend on the lane is computed once.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 
 from onnxc.compiler.codegen_cpu.bounded_integers import bounded_integer
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
@@ -418,10 +418,20 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         f.if_(f.icmp("eq", f.load("i64", self.status, align=8), 0), write)
 
     def picked(self, data: Value, index: Sequence[Index], sizes: Sequence[Dim]) -> Reg:
-        """`data` at `index`, or zeros where one of the axes of `sizes`, in which the positions are data, is empty."""
-        f = self.f
-        empty = [f.icmp("eq", self.size(size), 0) for size in sizes if not at_least(size, 1)]
-        if not empty:
+        """`data` at `index`, or zeros where one of the axes of `sizes`, in which the positions are data, is empty.
+
+        That is reported: it has no element at a position that was held between its ends either.
+        """
+        f, open_sizes = self.f, [size for size in sizes if not at_least(size, 1)]
+        if not open_sizes:
             return self.value(data, index)
-        zero = self.spread(f.constant(register_type(data.dtype), 0))
-        return self._either(reduce(f.or_, empty), lambda: zero, lambda: self._nested(self.mask).vector(data, index))
+        empty = [f.icmp("eq", self.size(size), 0) for size in open_sizes]
+
+        def nothing() -> Reg:
+            is_read = f.constant("i1", 1) if self.mask is None else f.reduce_lanes("or", self.mask)
+            for size, is_empty in zip(open_sizes, empty, strict=True):
+                report = partial(self._report, f.constant("i64", 0), is_empty, size)
+                f.if_(f.and_(is_empty, is_read), report)
+            return self.spread(f.constant(register_type(data.dtype), 0))
+
+        return self._either(reduce(f.or_, empty), nothing, lambda: self._nested(self.mask).vector(data, index))

@@ -10,6 +10,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.indexed import HELD
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.load import make_executable
 from tests.codegen_cpu.support import Native, make, sample
@@ -101,3 +102,24 @@ def test_an_index_that_is_masked_by_the_sizes_is_not_looked_at() -> None:
     native = Native(make(["f32[1]", "i64[K]"], lambda ir, x, i: ir.gather(x, i, 0)))
     for count in range(1, 40):
         native.check(np.ones(1, np.float32), np.zeros(count, np.int64))
+
+
+@pytest.mark.parametrize("count", [0, 1, 20])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_a_position_held_between_the_ends_of_an_axis_is_outside_of_one_without_elements(size: int, count: int) -> None:
+    """Those that padding stands for are read of nothing."""
+
+    def build(ir: Builder, x: Value, i: Value) -> Value:
+        held = ir.clamp(i, 0, ir.size(N - 1))
+        picked = ir.op("gather", [x, held], {"axis": 0, "known": HELD})[0]
+        return ir.pad(picked, (20,), (20,), ir.scalar(7.0, F32))
+
+    executable = make_executable(Native(make(["f32[N]", "i64[K]"], build)).artifact)
+    feed = {"x0": sample(F32, size), "x1": np.full(count, 3)}
+    if count and not size:
+        with pytest.raises(InputError, match="index 0 is outside of an axis of size 0"):
+            executable.run(feed)
+    else:
+        picked = feed["x0"][[min(3, size - 1)] * count] if count else np.empty(0, np.float32)
+        expected = np.pad(picked, 20, constant_values=7)
+        np.testing.assert_array_equal(executable.run(feed)["y0"], expected)

@@ -145,11 +145,13 @@ def test_columns_outside_are_reported(given: list[int]) -> None:
 @pytest.mark.parametrize("given", [[0, 1, 2, 20], [-1, 0, 1], [2**40] * 17, []])
 @pytest.mark.parametrize("size", [0, 1, 20])
 def test_columns_that_are_held_inside(size: int, given: list[int]) -> None:
+    """Nothing is inside of an axis without elements."""
+
     def build(ir: Builder, x: Value, at: Value) -> Value:
         return ir.gather(x, ir.clamp(at, 0, ir.sub(ir.size(x.shape[1]), 1)), 1)
 
     native = Native(known_indices(make(["f32[3, N]", "i64[K]"], build)))
-    native.check(np.ones((3, size), np.float32), np.array(given, np.int64))
+    native.check(np.ones((3, size), np.float32), np.array(given, np.int64), reports=not size and len(given) > 0)
 
 
 @pytest.mark.parametrize("name", ["f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool", "c64"])

@@ -5,6 +5,7 @@ A model made at random may cancel, overflow or choose at any place, so no bound 
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -52,7 +53,8 @@ def _run(
             if is_new and isinstance(value, np.ndarray) and value.base is None and value.flags.writeable:
                 value[...] = move(value)
 
-    copies = {name: move(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
+    # What is inside of other values is copied: whoever picks it out of them has the array itself.
+    copies = {name: move(value) if isinstance(value, np.ndarray) else deepcopy(value) for name, value in inputs.items()}
     try:
         with np.errstate(all="ignore"):
             return interpret(module, copies, disturb)

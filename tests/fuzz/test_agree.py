@@ -119,6 +119,17 @@ def test_other_rounding_moves_each_float_and_nothing_else() -> None:
     np.testing.assert_array_equal(x, np.linspace(-3, 3, 64, dtype=np.float32))
 
 
+def test_other_rounding_leaves_what_is_inside_of_a_sequence_as_it_is() -> None:
+    text = """g (seq(float[N]) s) => (seq(float[N]) t) {
+        t = SequenceMap (s) <body = b (float[M] x) => (float[M] y) { y = Exp(x) }>
+    }"""
+    item = np.linspace(-3, 3, 64, dtype=np.float32)
+    data = model(text, header=HEADER).SerializeToString()
+    runs = otherwise_rounded(lower_model(check_model(read_model(data))), {"s": (item,)}, random())
+    np.testing.assert_array_equal(item, np.linspace(-3, 3, 64, dtype=np.float32))
+    assert len({repr(run) for run in runs}) > 1
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.complex64])
 def test_a_subnormal_number_is_moved_by_the_smallest_and_zero_stays(dtype: type) -> None:
     least = smallest(np.dtype(dtype))

@@ -269,3 +269,19 @@ def test_a_size_below_0_is_refused_although_its_sum_wraps_to_one_above(crop: tup
         exe(np.ones(20, np.float32), np.array(crop))
     assert refused.value.code == "sizes-disagree"
     np.testing.assert_array_equal(exe(np.arange(20, dtype=np.float32), np.array([-3, -15])), [3.0, 4.0])
+
+
+@pytest.mark.parametrize("target", ["interpreter", "cpu"])
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_padding_from_an_axis_of_which_nothing_is_left_is_refused(mode: str, target: str) -> None:
+    text = f'g (float[20] x, int64[2] p) => (float[k] y) {{ y = Pad<mode = "{mode}">(x, p) }}'
+    exe = onnxc.compile(model(text, header=HEADER).SerializeToString(), target)
+    x = np.arange(20, dtype=np.float32)
+    for pads in ((-20, 2), (2, -20), (-5, -15)):
+        if max(pads) > 0:
+            with pytest.raises(OnnxcError) as refused:
+                exe(x, np.array(pads))
+            assert refused.value.code == "index-out-of-range"
+        else:
+            assert exe(x, np.array(pads)).shape == (0,)
+    np.testing.assert_array_equal(exe(x, np.array([-19, 2])), [19.0, 19.0, 19.0])
