@@ -14,6 +14,7 @@ from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_candid
 from onnxc.compiler.codegen_cpu.schedules.convolutions import (
     convolution_candidates,
     convolution_measures,
+    reads_filters,
     reads_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.elements import (
@@ -98,7 +99,7 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
         case "contraction" if is_of_bytes(anchor):
             return reads_bytes(anchor, ordinal, view)
         case "convolution":
-            return ordinal != 0 or reads_image(anchor, view)
+            return (reads_filters if ordinal else reads_image)(anchor, view)
         case "block_product" | "native_call":
             return is_dense(view)
         case "reduction" | "concatenate" | "scan" | "window":

@@ -6,6 +6,7 @@ from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
+from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
@@ -157,6 +158,7 @@ CPU_OPERANDS: tuple[Pass, ...] = (
     merge_short_rows,
     windows_of_few_channels,
     hold_filters,
+    turn_byte_filters,
     turn_before_growing,
     write_planes,
     pad_few_channels,

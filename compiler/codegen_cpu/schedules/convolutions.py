@@ -7,6 +7,7 @@ from math import gcd
 from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     byte_convolution,
     convolves_bytes,
+    packs_in_call,
     reads_bytes_of_image,
 )
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
@@ -27,7 +28,7 @@ from onnxc.compiler.planning.loops.views import View, is_dense, operand_view, op
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["convolution_candidates", "convolution_measures", "convolves_as_floats", "reads_image"]
+__all__ = ["convolution_candidates", "convolution_measures", "convolves_as_floats", "reads_filters", "reads_image"]
 
 CHUNK_PIXELS = 96
 """Pixels against one panel: their results, 64 filters wide, stay in the first-level cache."""
@@ -141,6 +142,11 @@ def reads_image(op: Op, view: View) -> bool:
     if sums is None or dense is None:
         return sums is not None
     return sums.run_length >= min(LONG_RUN, dense.run_length // 3)
+
+
+def reads_filters(op: Op, view: View) -> bool:
+    """Whether kernels read filters as `view`: bytes that they pack in the call lie as their kernel reads them."""
+    return not packs_in_call(op) or is_dense(view)
 
 
 def _unfit(op: Op) -> str:

@@ -173,6 +173,12 @@ def channels_innermost(spatial_rank: int) -> str:
     return f"n{spatial}c,oi{spatial}->n{spatial}c"
 
 
+def all_channels_innermost(spatial_rank: int) -> str:
+    """The labels "n01c,o01i->n01c", of as many spatial axes: the channels of each tap lie side by side, too."""
+    spatial = SPATIAL_LABELS[:spatial_rank]
+    return f"n{spatial}c,o{spatial}i->n{spatial}c"
+
+
 def _convolution(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     """x: T[N, C, *S], w: T[M, C/groups, *K] -> [N, M, *O], cross-correlation, axes in the order of `dimensions`.
 
