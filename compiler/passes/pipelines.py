@@ -151,7 +151,7 @@ GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 """For tensor cores, which multiply blocks of matrices."""
 
-CPU_TYPES: tuple[Pass, ...] = (phases_as_filters, phases_apart, pixel_products)
+CPU_TYPES: tuple[Pass, ...] = (pixel_products, phases_as_filters, phases_apart)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (

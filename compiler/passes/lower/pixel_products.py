@@ -3,6 +3,7 @@
 Filters are packed for the kernel of convolutions when they are compiled; those of a call would have to be for each, and
 images and results turned. A product reads the pixels of all channels where they lie. The same goes for transposed
 convolutions whose taps are as many as their steps: each pixel of the image is multiplied for a block of the result.
+Of these few filters are multiplied so, too, when they are constants: a product has pixels in its lanes.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,16 @@ from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 
+MOST_CONSTANT_ROWS = 64
+"""Taps of all constant filters up to which a product of blocks is faster than the kernel of convolutions.
+
+With AVX-512 behind a convolution of 1 x 1 and ReLU, against phases as filters: 4 taps of 24 channels of 160 x 160
+pixels took 0.79 of the time, 12 of 64 of 28 x 28 0.89, 32 of 16 of 64 x 64 0.80, 64 of 64 and of 32 channels
+of 40 x 40 0.94 and 0.85; 128 of 64 of 28 x 28 1.04, 256 of 128 1.10."""
+
 
 def pixel_products(module: Module) -> Module:
-    """Multiplies where a window is one pixel and filters are no constants."""
+    """Multiplies where a window is one pixel and filters are no constants, or few that make blocks."""
     return rewrite(module, [multiply_pixels, multiply_spread_pixels])
 
 
@@ -23,7 +31,7 @@ def pixel_products(module: Module) -> Module:
 def multiply_pixels(op: Op, build: Rewriter) -> Outcome:
     """convolution(x, w)[n, o, p] = the sum of w[o, c] x[n, c, p] over c"""
     x, w = op.operands
-    if not _is_of_floats_of_calls(op, build) or not _is_of_pixels(op):
+    if build.known_array(w) is not None or not _is_of_floats(op) or not _is_of_pixels(op):
         return None
     return build.reshape(_multiplied(build.reshape(w, w.shape[:2]), x, op, build), op.result.shape)
 
@@ -37,7 +45,9 @@ def multiply_spread_pixels(op: Op, build: Rewriter) -> Outcome:
     """
     x, w = op.operands
     taps = op.ints("input_dilations")
-    if not _is_of_floats_of_calls(op, build) or not _spreads_pixels(op, taps):
+    if not _is_of_floats(op) or not _spreads_pixels(op, taps):
+        return None
+    if build.known_array(w) is not None and not _are_few(op, taps):
         return None
     filters, count = w, len(taps)
     for axis in range(2, w.rank):
@@ -54,11 +64,17 @@ def _multiplied(rows: Value, x: Value, op: Op, build: Rewriter) -> Value:
     return build.dot(rows, lines, "oc,ncp->nop", op.dtype())
 
 
-def _is_of_floats_of_calls(op: Op, build: Rewriter) -> bool:
-    """Whether floats are convolved, channels first, with filters that are no constant."""
+def _is_of_floats(op: Op) -> bool:
+    """Whether floats are convolved, channels first."""
     x, w = op.operands
     is_of_floats = all(dtype.is_float for dtype in (x.dtype, w.dtype, op.dtype()))
-    return build.known_array(w) is None and is_of_floats and op.text("dimensions") == channels_first(w.rank - 2)
+    return is_of_floats and op.text("dimensions") == channels_first(w.rank - 2)
+
+
+def _are_few(op: Op, taps: Sequence[int]) -> bool:
+    """Whether constant filters of so many taps along each axis are few enough to be rows of a product."""
+    filters = op.operands[1].shape[0]
+    return isinstance(filters, int) and filters * prod(taps) <= MOST_CONSTANT_ROWS
 
 
 def _is_of_pixels(op: Op) -> bool:

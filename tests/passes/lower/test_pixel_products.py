@@ -62,8 +62,8 @@ PAIRS = {
     "a part of the blocks": Pair((f32(N, 4, 5), f32(2, 4, 2)), lambda b, x, w: _spread(b, x, w, 0, 1)),
     "blocks of groups": Pair((f32(N, 4, 5), f32(2, 2, 2)), lambda b, x, w: _spread(b, x, w, groups=2)),
     "no spatial axes": Pair((f32(N, 4), f32(2, 2)), lambda b, x, w: b.convolution(x, w, [], [], [], [], groups=2)),
-    "constant filters of blocks": Pair(
-        (f32(N, 4, 5),), lambda b, x: _spread(b, x, b.constant(np.ones((2, 4, 2), np.float32)))
+    "many constant filters of blocks": Pair(
+        (f32(N, 1, 5),), lambda b, x: _spread(b, x, b.constant(np.ones((33, 1, 2), np.float32)))
     ),
     "channels last": Pair(
         (f32(N, M, 4), f32(2, 4, 1)),
@@ -83,3 +83,20 @@ def test_a_pixel_is_multiplied_for_a_block() -> None:
     assert text_of(pixel_products(before)) == text_of(after)
     # The zeros between pixels make NaN of filters that are not finite; kernels of either do not multiply them.
     assert_same_meaning(before, after, (0, 1, 3), rounds=True, odd=False)
+
+
+@pytest.mark.parametrize("filters", [1, 32])
+def test_a_pixel_is_multiplied_for_a_block_by_few_constant_filters(filters: int) -> None:
+    w = np.random.default_rng(1).standard_normal((filters, 3, 2)).astype(np.float32)
+    rows = np.ascontiguousarray(w[:, :, ::-1].transpose(0, 2, 1).reshape(2 * filters, 3))
+
+    def blocks(b: Builder, x: Value) -> Value:
+        product = b.reshape(b.dot(b.constant(rows), x, "oc,ncp->nop"), (N, filters, 2, M))
+        return b.reshape(b.transpose(product, (0, 1, 3, 2)), (N, filters, 2 * M))
+
+    before = built((f32(N, 3, M),), lambda b, x: _spread(b, x, b.constant(w)))
+    names = [op.name for op in pixel_products(before).main.body.ops]
+    assert "convolution" not in names
+    assert "dot" in names
+    assert_same_meaning(before, built((f32(N, 3, M),), blocks), (0, 1, 3), rounds=True, odd=False)
+    assert_same_meaning(before, pixel_products(before), (0, 1, 3), rounds=True, odd=False)
