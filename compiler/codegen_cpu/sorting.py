@@ -51,21 +51,22 @@ class Ordering:
         return f.xor(x, f.or_(f.ashr(x, self.key_bits - 1), sign))
 
 
-def radix_function(name: str, order: Ordering) -> FunctionBuilder:
+def radix_function(name: str, order: Ordering, *, is_chosen: bool = False) -> FunctionBuilder:
     """void(source, stride, values, places, count): sorts a line of the source into two dense results.
 
     One digit after another, from the last to the first, which keeps what is equal in its order; until the end `places`
-    holds two arrays of 32-bit indices. For a `count` from 1 to 2^32 - 1.
+    holds two arrays of 32-bit indices. For a `count` from 1 to 2^32 - 1. is_chosen: some elements of the line are
+    sorted alone, whose indices the first of these arrays has.
     """
     parameters = [("ptr", "source"), ("i64", "stride"), ("ptr", "values"), ("ptr", "places"), ("i64", "count")]
-    return _Radix(FunctionBuilder(name, parameters, hidden=True), order).write()
+    return _Radix(FunctionBuilder(name, parameters, hidden=True), order, is_chosen=is_chosen).write()
 
 
 class _Radix:
     """The function while it is written: `counts` has for each digit how many keys have each of its values."""
 
-    def __init__(self, f: FunctionBuilder, order: Ordering) -> None:
-        self.f, self.order, self.element = f, order, order.element
+    def __init__(self, f: FunctionBuilder, order: Ordering, *, is_chosen: bool) -> None:
+        self.f, self.order, self.element, self.is_chosen = f, order, order.element, is_chosen
         self.source, self.stride, self.values, self.indices, self.count = f.parameters
         self.digits = order.key_bits // DIGIT_BITS
         self.counts = f.alloca("i64", self.digits * DIGITS)
@@ -105,13 +106,14 @@ class _Radix:
         f = self.f
         f.store(register(f.convert("trunc", element_index, "i32")), f.gep(pointer, slot_ordinal, "i32"))
 
-    def _count_digits(self, element_index: Reg) -> None:
+    def _count_digits(self, slot_ordinal: Reg) -> None:
         f = self.f
-        self._store_index(self.indices, element_index, element_index)
-        x = self._value(element_index)
+        if not self.is_chosen:
+            self._store_index(self.indices, slot_ordinal, slot_ordinal)
+        x = self._value(self._index_at(self.indices, slot_ordinal) if self.is_chosen else slot_ordinal)
         for digit_index in range(self.digits):
-            slot_ordinal = f.add(self._digit(x, digit_index * DIGIT_BITS), digit_index * DIGITS)
-            slot = f.gep(self.counts, slot_ordinal, "i64")
+            counter = f.add(self._digit(x, digit_index * DIGIT_BITS), digit_index * DIGITS)
+            slot = f.gep(self.counts, counter, "i64")
             f.store(f.add(f.load("i64", slot), 1), slot)
 
     def _pass_over(self, digit_ordinal: Reg, read: Reg, write: Reg) -> tuple[Reg, Reg]:

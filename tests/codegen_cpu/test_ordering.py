@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu import sorting
 from onnxc.compiler.codegen_cpu.kernels import ordering
+from onnxc.compiler.codegen_cpu.schedules.orders import fewest_by_digits
+from onnxc.compiler.codegen_cpu.sorting import Ordering
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U16, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, sample
+from tests.codegen_cpu.support import EVERY_TARGET, HOST, Native, make, odd_values, sample
 
 # (shape, k): k is at most the shortest axis.
 SIZES = [((2, 3, 5), 2), ((2, 3, 5), 0), ((4, 4, 4), 4), ((1, 1, 1), 1), ((3, 2, 130), 2), ((130, 2, 150), 1),
@@ -151,3 +155,39 @@ def test_the_best_many_are_chosen_below_a_limit(dtype: DType, target: Target) ->
             _check(native, line, count)
         x[0, 3], x[1, -1] = odd_values(dtype)[:2]
         _check(native, x, count)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target"), [*((F32, target) for target in EVERY_TARGET), *((each, HOST) for each in (F64, I64, U8, F16))]
+)
+def test_the_best_many_are_sorted_by_digits(dtype: DType, target: Target) -> None:
+    """Dense lines and such that lie across memory, ties, the ends of the type; from as few as pay to nearly all."""
+
+    def build(ir: Builder, x: Value, y: Value, _: Value) -> list[Value]:
+        count, turned = Size.symbol("k"), ir.transpose(y, (1, 0))
+        return [result for down in (True, False) for z in (x, turned) for result in ir.top_k(z, count, 1, down)]
+
+    native = Native(make([f"{dtype}[2, N]", f"{dtype}[N, 2]", "bool[k]"], build), target)
+    fewest = fewest_by_digits(dtype.bits)
+    for length, count in [(2 * fewest - 1, fewest - 1), (fewest + 1, fewest), (1030, 1029), (1203, 600)]:
+        x = sample(dtype, 2, length)
+        for lines in (x, np.ones_like(x), np.resize(odd_values(dtype), x.shape), np.resize(x[:, :7], x.shape)):
+            arrays = (lines, np.ascontiguousarray(lines.T), np.zeros(count, np.bool_))
+            for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
+                assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(("dtype", "count", "is_sorted"), [(F32, 255, False), (F32, 256, True), (F64, 511, False)])
+def test_few_have_no_code_for_digits(
+    dtype: DType, count: int, is_sorted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sorts: list[bool] = []
+
+    def radix_function(name: str, order: Ordering, *, is_chosen: bool = False) -> FunctionBuilder:
+        sorts.append(is_chosen)
+        return sorting.radix_function(name, order, is_chosen=is_chosen)
+
+    monkeypatch.setattr(ordering, "radix_function", radix_function)
+    native = Native(make([f"{dtype}[3000]"], lambda ir, x: [*ir.top_k(x, count, 0)]))
+    native.check(sample(dtype, 3000))
+    assert sorts == [True] * is_sorted

@@ -1,8 +1,8 @@
 """Ordering: the elements of each line in order, or the best k of them, and where each was.
 
 The best k are kept in a heap that lies in the results. Long lines that are sorted whole, into dense results, go by
-radix sort. The best few of short lines are kept in registers, of as many lines at once as there are lanes. A unit of
-work is one line, or the lines of a vector.
+radix sort, as do many that were found to be the best. The best few of short lines are kept in registers, of as many
+lines at once as there are lanes. A unit of work is one line, or the lines of a vector.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from onnxc.compiler.codegen_cpu.schedules.orders import (
     NARROWEST_CHOICE,
     SHORTEST_RADIX,
     WIDEST_CHOICE,
+    fewest_by_digits,
 )
 from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder, as_reg
@@ -55,6 +56,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
         helpers.append(limit_function(lines.limit_name, lines.order, frame.lanes))
     if lines.algorithm == "radix":
         helpers.append(radix_function(f"{name}_radix", lines.order))
+    if lines.has_digits:
+        helpers.append(radix_function(lines.chosen_name, lines.order, is_chosen=True))
     work = op.operands[0].shape[op.int("axis")] * COMPARISONS
     units, work = (lines.groups, work * frame.lanes) if lines.algorithm == "lanes" else (lines.sizes, work)
     return KernelCode(name, (frame.f, *helpers), product(units), frame.grain(work))
@@ -139,6 +142,20 @@ class _Lines:
         """Whether it may pay to find a limit first: the best many of dense lines."""
         is_dense = self.op.name == "top_k" and self.source_stride == 1
         return is_dense and not (isinstance(self.count, int) and self.count < FEWEST_CHOSEN)
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether it may pay to sort the best by their digits: many, into dense results."""
+        is_dense = self.op.name == "top_k" and self.stride == 1 and self.algorithm != "lanes"
+        return is_dense and not (isinstance(self.count, int) and self.count < self._fewest_by_digits)
+
+    @property
+    def _fewest_by_digits(self) -> int:
+        return fewest_by_digits(self.order.key_bits)
+
+    @property
+    def chosen_name(self) -> str:
+        return f"{self.name}_radix_chosen"
 
     @property
     def limit_name(self) -> str:
@@ -299,8 +316,56 @@ class _Lines:
         f.loop(0, f.sdiv(count, 2), 1, settle)
         if self.op.name == "top_k":
             f.if_(f.icmp("sgt", count, 0), lambda: self._improve(line, entries, behind))
-        f.loop(0, f.sub(count, 1), 1, take_last)
-        f.loop(0, count, 1, lambda ordinal: self._finish(line, entries, ordinal))
+
+        def in_turn() -> None:
+            f.loop(0, f.sub(count, 1), 1, take_last)
+            f.loop(0, count, 1, lambda ordinal: self._finish(line, entries, ordinal))
+
+        if not self.has_digits:
+            in_turn()
+            return
+        are_many, fits = f.icmp("sge", count, self._fewest_by_digits), f.icmp("ule", self.length, LONGEST_RADIX)
+        f.if_(f.and_(are_many, fits), lambda: self._by_digits(line, entries), in_turn)
+
+    def _by_digits(self, line: _Line, entries: _Entries) -> None:
+        """The indices of what is in the heap, from the first to the last, in its place; then all in order.
+
+        These are of the elements that are no worse than the root, and of such that equal it up to where it was.
+        """
+        f, lanes = self.frame.f, self.frame.lanes
+        root_key = entries.root_key(line, f)
+        root = entries.index(entries.heap.load(f, entries.arrays(line), 0), f)
+        behind = f.add(root, 1)
+
+        def put(index: Int, filled: Int) -> Int:
+            narrow = register(f.convert("trunc", as_reg(index), "i32"))
+            f.store(narrow, f.gep(line.indices, filled, "i32"))
+            return f.add(filled, 1)
+
+        def vector(start: Int, filled: Int) -> Sequence[Int]:
+            type = vector_type(self.order.element, lanes)
+            keys = self.order.key(f.load(type, f.gep(line.source, start, self.order.element)), f)
+            limit, until = f.splat(root_key, lanes), f.tail_mask(lanes, f.sub(behind, start))
+            chosen = f.or_(f.icmp("ult", keys, limit), f.and_(f.icmp("eq", keys, limit), until))
+            bits = f.convert("zext", f.convert("bitcast", chosen, f"i{lanes}"), "i64")
+
+            def lowest(bits: Reg, filled: Reg) -> Sequence[Int]:
+                index = f.add(start, f.intrinsic("llvm.cttz.*", "i64", bits, f.constant("i1", 1)))
+                return f.and_(bits, f.sub(bits, 1)), put(index, filled)
+
+            return f.while_((bits, filled), lambda bits, _: f.icmp("ne", bits, 0), lowest)[1:]
+
+        def element(index: Int, filled: Int) -> Sequence[Int]:
+            key = self.order.key(self._element(line, index), f)
+            is_equal = f.and_(f.icmp("eq", key, root_key), f.icmp("ule", index, root))
+            is_chosen = f.or_(f.icmp("ult", key, root_key), is_equal)
+            return f.if_(is_chosen, lambda: (put(index, filled),), lambda: (filled,))
+
+        whole: Int = f.mul(f.udiv(self.length, lanes), lanes) if self.source_stride == 1 else 0
+        filled = f.loop(0, whole, lanes, vector, (0,)) if self.source_stride == 1 else (0,)
+        f.loop(whole, self.length, 1, element, filled)
+        operands = (line.source, self.source_stride, line.values, line.indices, self.count)
+        f.call(self.chosen_name, "void", *operands)
 
     def _is_limited(self) -> Reg:
         """Whether it pays to find a limit first, and its counts fit their 32 bits."""
