@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.copies import Span, copy_row
+from onnxc.compiler.codegen_cpu.doubled_columns import are_doubled, doubled_pick, write_doubled, write_pairs
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
@@ -23,7 +24,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dim_symbols import lone_symbol
 from onnxc.compiler.ir.dims import Dim, floordiv, product
-from onnxc.compiler.ir.module import Block, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.domain import Domain, crossed_axis, is_crossed, is_uniform, substituted_domain
@@ -137,6 +138,10 @@ def _emit_copies(frame: KernelFrame, domain: Domain, view: View, row_block: int)
     return write_parts(frame, domain.shape, row_block, copy)
 
 
+_WriteRow = Callable[[Sequence[Index], Int, Int], None]
+"""Writes a row, by its coordinates, from a column to another."""
+
+
 def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
     """Rows of the result; what indices that are data say of a row is found once, and between paddings is no mask."""
     shape = frame.root.shape
@@ -147,10 +152,15 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
     inner = None if merged else inner_columns(frame.root)
     is_wide = inner is not None and not (isinstance(inner.width, int) and inner.width < frame.lanes)
 
-    def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
+    def begin(outer: Sequence[Index]) -> Evaluator:
+        """Knows what is the same for all of a row."""
         common = frame.evaluator()
         common.strided((*outer, *merged, Index()), row_major(shape))
         find_positions(common, frame.root, (*outer, *merged, Index(0, 1)))
+        return common
+
+    def write(outer: Sequence[Index], start: Int, stop: Int) -> None:
+        common = begin(outer)
 
         def vector(e: Evaluator, column: Index) -> None:
             e.positions.update(common.positions)
@@ -162,8 +172,44 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
             write_row(frame, start, stop, vector)
 
     again = None if merged else picked_again(frame.root)
-    rows = write if again is None else partial(write_or_repeat, frame, again, write)
-    return write_parts(frame, (*shape[:kept], product(shape[kept:])), row_block, rows)
+    pick = None if merged or frame.lanes == 1 else doubled_pick(frame.root)
+    parts = partial(write_parts, frame, (*shape[:kept], product(shape[kept:])), row_block)
+
+    def written() -> tuple[Dim, Dim]:
+        return parts(write if again is None else partial(write_or_repeat, frame, again, write))
+
+    if pick is None:
+        return written()
+    work = list[tuple[Dim, Dim]]()
+    frame.f.if_(
+        are_doubled(frame, pick.operands[1]),
+        lambda: work.append(parts(_doubled(frame, pick, again, begin))),
+        lambda: work.append(written()),
+    )
+    return work[0]
+
+
+def _doubled(
+    frame: KernelFrame, pick: Op, again: Value | None, begin: Callable[[Sequence[Index]], Evaluator]
+) -> _WriteRow:
+    """Writes rows that have each column twice; both at once where the indices `again` say that each row is there twice.
+
+    begin: gives what is the same for all of a row.
+    """
+
+    def double(outer: Sequence[Index], start: Int, stop: Int, rows: int = 1) -> None:
+        write_doubled(frame, pick.operands[0], begin(outer), outer, start, stop, rows)
+
+    if again is None:
+        return double
+    are_twice = are_doubled(frame, again)
+
+    def rows(outer: Sequence[Index], start: Int, stop: Int) -> None:
+        alone = partial(write_or_repeat, frame, again, double, outer, start, stop)
+        both = partial(double, outer, start, stop)
+        frame.f.if_(are_twice, lambda: write_pairs(frame, outer, start, both, alone), alone)
+
+    return rows
 
 
 def find_positions(e: Evaluator, value: Value, index: Sequence[Index]) -> None:
