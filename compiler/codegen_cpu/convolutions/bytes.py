@@ -104,12 +104,12 @@ class _ConvolvedBytes:
     def emit(self, name: str) -> KernelCode:
         """The loop over units, panels running fastest."""
         frame, f = self.frame, self.frame.f
-        panels = -(-self.filters // self.width)
+        panels = floordiv(self.filters + self.width - 1, self.width)
         chunks = floordiv(self.pixels + self.chunk - 1, self.chunk)
 
         def unit(ordinal: Reg, before: Reg) -> Sequence[Int]:
             chunk, group, panel = frame.split(ordinal, (chunks, self.groups, panels))
-            rows = f.udiv(ordinal, panels)
+            rows = f.udiv(ordinal, frame.size(panels))
             self._unit(f.mul(chunk, self.chunk), group, self._panel(group, panel), f.icmp("ne", rows, before))
             return (rows,)
 
@@ -129,15 +129,14 @@ class _ConvolvedBytes:
     def _panel(self, group: Int, ordinal: Int) -> _Panel:
         """A panel of a group: among the packed ones, or the filters that are packed here, block by block."""
         f = self.frame.f
-        first = f.mul(ordinal, self.width)
-        left = f.sub(self.filters, first)
-        channel = f.add(f.mul(group, self.filters), first)
+        filters, first = self.frame.size(self.filters), f.mul(ordinal, self.width)
+        left, channel = f.sub(filters, first), f.add(f.mul(group, filters), first)
         if self.schedule.packing is None:
             sums = self.flipped_sums if self.flips else None
             return _Panel(channel, left, f.gep(self._base(self.w), f.mul(channel, self.depth)), sums)
         steps = panel_steps(self.depth, f, self.frame.target)
         panel_bytes = f.mul(f.add(steps, int(self.flips)), self.width * self.group)
-        ordinal = f.add(f.mul(group, -(-self.filters // self.width)), ordinal)
+        ordinal = f.add(f.mul(group, f.udiv(f.add(filters, self.width - 1), self.width)), ordinal)
         address = f.gep(self._base(self.w), f.mul(ordinal, panel_bytes))
         return _Panel(
             channel, left, address, f.gep(address, f.mul(steps, self.width * self.group)) if self.flips else None

@@ -13,7 +13,7 @@ from onnxc.compiler.codegen_cpu.schedules.byte_products import (
 )
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, register_rows
-from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import I8, I32, U8
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import all_channels_innermost, channels_innermost, parse_dimensions
@@ -50,10 +50,11 @@ def packs_in_call(op: Op) -> bool:
     return convolves_bytes(op) and op.text("dimensions") == all_channels_innermost(op.result.rank - 2)
 
 
-def filter_sizes(op: Op) -> tuple[int, int, tuple[int, ...]]:
+def filter_sizes(op: Op) -> tuple[Dim, int, tuple[int, ...]]:
     """The filters of a group, the channels that each reads, and the taps along each axis."""
-    shape, axes = known_sizes(op.operands[1].shape), parse_dimensions(op.text("dimensions")).w
-    return shape[axes.output] // op.int("groups"), shape[axes.input], tuple(shape[axis] for axis in axes.spatial)
+    shape, axes = op.operands[1].shape, parse_dimensions(op.text("dimensions")).w
+    channels, *taps = known_sizes([shape[axis] for axis in (axes.input, *axes.spatial)])
+    return floordiv(shape[axes.output], op.int("groups")), channels, tuple(taps)
 
 
 def byte_convolution(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule | None:
@@ -114,8 +115,8 @@ def _reads_pixels(op: Op, x: View, whole: int) -> bool:
 
 def _packed_filters(op: Op, width: int, sums_by: int, steps: tuple[int, int]) -> PermutedPanels:
     """Filters [o, i, *taps] in panels of a group, whose columns have channels innermost; steps: a group, whole ones."""
-    sizes, (filters, channels, taps) = known_sizes(op.operands[1].shape), filter_sizes(op)
-    depth, groups = channels * prod(taps), op.int("groups")
+    sizes, (_, channels, taps), groups = known_sizes(op.operands[1].shape), filter_sizes(op), op.int("groups")
+    filters, depth = sizes[0] // groups, channels * prod(taps)
     turned = Permuted((0, *range(2, len(sizes)), 1), sizes)
     group, whole = steps
     batches = (Batch(groups, filters * depth),) if groups > 1 else ()

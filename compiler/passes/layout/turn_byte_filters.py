@@ -24,9 +24,10 @@ def turn(op: Op, build: Rewriter) -> Outcome:
     if rank < 1 or op.text("dimensions") != channels_innermost(rank) or build.known_array(w) is not None:
         return None
     is_of_bytes = op.dtype() == I32 and {x.dtype, w.dtype} <= {I8, U8}
-    if not is_of_bytes or not all(map(_is_some, w.shape)) or max(op.ints("input_dilations")) > 1:
+    if not is_of_bytes or not all(map(_is_some, w.shape[1:])) or max(op.ints("input_dilations")) > 1:
         return None
-    if w.shape[1] == 1 and op.int("groups") > 1:
+    # The filters of several groups are counted, and those that read one channel each have a kernel of their own.
+    if op.int("groups") > 1 and (w.shape[1] == 1 or not _is_some(w.shape[0])):
         return None
     attributes: dict[str, Attribute] = {**op.attributes, "dimensions": all_channels_innermost(rank)}
     turned = build.transpose(w, (0, *range(2, w.rank), 1))

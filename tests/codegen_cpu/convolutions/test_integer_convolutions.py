@@ -131,6 +131,15 @@ def test_filters_of_a_call_of_more_products_than_a_block() -> None:
     native.check(all_bytes(U8, 4, 12, 11, 300), w)
 
 
+@pytest.mark.parametrize("target", BYTE_TARGETS, ids=str)
+@pytest.mark.parametrize("signs", SIGNS, ids=str)
+def test_filters_of_a_call_may_be_any_number(signs: tuple[DType, DType], target: Target) -> None:
+    native = Native(make([f"{signs[0]}[N, H, W, 5]", f"{signs[1]}[M, 3, 3, 5]"], _convolved([(1, 1)] * 4)), target)
+    assert _algorithms(native) == ["bytes"]
+    for filters in (0, 1, 16, 33, 70):
+        native.check(all_bytes(signs[0], 2, 7, 6, 5), all_bytes(signs[1], filters, 3, 3, 5, seed=1))
+
+
 def test_filters_of_a_call_that_lie_otherwise_are_written_first() -> None:
     w = all_bytes(I8, 20, 8, 3, 3, seed=1)
 

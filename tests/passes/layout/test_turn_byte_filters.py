@@ -8,7 +8,7 @@ from onnxc.compiler.ir.dtypes import I32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import all_channels_innermost, channels_first, channels_innermost
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
-from tests.passes.golden import N, Pair, check_pair, f32, i8, u8
+from tests.passes.golden import M, N, Pair, check_pair, f32, i8, u8
 
 
 def _convolved(b: Builder, x: Value, w: Value, *, groups: int = 1, dimensions: str = channels_innermost(2)) -> Value:
@@ -30,7 +30,11 @@ PAIRS = {
     "constants": Pair((u8(1, 5, 5, 2),), lambda b, x: _convolved(b, x, b.constant(np.ones((4, 2, 3, 3), np.int8)))),
     "floats": Pair((f32(1, 5, 5, 2), f32(4, 2, 3, 3)), _convolved),
     "a channel each": Pair((u8(1, 5, 5, 4), u8(4, 1, 3, 3)), lambda b, x, w: _convolved(b, x, w, groups=4)),
-    "filters of an unknown number": Pair((u8(1, 5, 5, 2), u8(N, 2, 3, 3)), _convolved),
+    "filters of an unknown number": Pair((u8(1, 5, 5, 2), u8(N, 2, 3, 3)), _convolved, _turned),
+    "taps of an unknown number": Pair((u8(1, 5, 5, 2), u8(4, 2, 3, M)), _convolved),
+    "groups of an unknown number": Pair(
+        (u8(1, 5, 5, 4), u8(2 * N, 2, 3, 3)), lambda b, x, w: _convolved(b, x, w, groups=2)
+    ),
     "channels first": Pair(
         (u8(1, 2, 5, 5), u8(4, 2, 3, 3)), lambda b, x, w: _convolved(b, x, w, dimensions=channels_first(2))
     ),
