@@ -70,7 +70,8 @@ def _tensor(type: str, value: int) -> tl.tensor:
 def _function(text: str) -> Callable[..., None]:
     name = f"<kernel {sha256(text.encode()).hexdigest()[:16]}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    names: dict[str, object] = {"triton": triton, "tl": tl, "libdevice": _LIBRARY, "__name__": "kernels"}
+    names: dict[str, object] = {"triton": triton, "tl": tl, "libdevice": _LIBRARY, "angles": _LIBRARY}
+    names["__name__"] = "kernels"
     exec(compile(text, name, "exec"), names)
     names["meet"] = meet
     kernel = names["kernel"]

@@ -9,15 +9,19 @@ import os
 import shutil
 import sys
 import types
+from functools import cache
 from pathlib import Path
 
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.language import core
 from triton.language.extra import libdevice
 
+from onnxc.compiler.codegen_gpu.compile.angle_library import LIBRARY, angle_symbol, uses_angles
 from onnxc.compiler.codegen_gpu.compile.compile_job import OPTIONS, Compiled, Job
+from onnxc.compiler.codegen_gpu.source.scalars import ANGLES
 from onnxc.compiler.jobs.answer_jobs import answer_jobs
 from onnxc.compiler.jobs.job import Failed
 
@@ -60,9 +64,11 @@ def _compile(job: Job) -> Compiled:
     names = list(signature)
     aligned = [name for name in names if signature[name].startswith("*") or name in job.divisible]
     attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in aligned}
-    options = {"num_warps": job.warps, "num_stages": job.stages, **OPTIONS}
+    options: dict[str, object] = {"num_warps": job.warps, "num_stages": job.stages, **OPTIONS}
     if job.cooperative:
         options["launch_cooperative_grid"] = True
+    if uses_angles(job.text):
+        options["extern_libs"] = {"angles": _angle_library()}
     module = types.ModuleType(f"onnxc_kernel_{job.name}")
     try:
         _execute(job, module)
@@ -92,9 +98,31 @@ def _execute(job: Job, module: types.ModuleType) -> None:
     # linecache.checkcache keeps files that are named so.
     module.__file__ = file = f"<{job.name}>"
     linecache.cache[file] = (len(job.text), None, job.text.splitlines(keepends=True), file)
-    module.__dict__.update(triton=triton, tl=tl, libdevice=libdevice)
+    module.__dict__.update(triton=triton, tl=tl, libdevice=libdevice, angles=_ANGLES)
     sys.modules[module.__name__] = module
     exec(compile(job.text, file, "exec"), module.__dict__)
+
+
+def _angle_function(name: str) -> object:
+    """A function of kernels that calls the one of that name in `LIBRARY`."""
+    symbols = {(core.dtype(f"fp{bits}"),): (angle_symbol(name, bits), core.dtype(f"fp{bits}")) for bits in (32, 64)}
+
+    def call(x: tl.tensor, _semantic: object = None) -> tl.tensor:
+        return core.extern_elementwise("", "", [x], symbols, is_pure=True, _semantic=_semantic)
+
+    return core.extern(call)
+
+
+_ANGLES = types.ModuleType("angles")
+_ANGLES.__dict__.update({name: _angle_function(name) for name in ANGLES})
+
+
+@cache
+def _angle_library() -> str:
+    """The path of `LIBRARY` in a file."""
+    path = Path(os.environ["TRITON_CACHE_DIR"]).with_name("angles.ll")
+    path.write_text(LIBRARY)
+    return str(path)
 
 
 def _empty(folder: Path) -> None:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from onnxc.compiler.codegen_gpu.compile.angle_library import LIBRARY, uses_angles
 from onnxc.compiler.codegen_gpu.compile.compile_job import OPTIONS
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.jobs.file_cache import MAX_BYTES, FileCache
@@ -28,6 +29,7 @@ def kernel_key(source: KernelSource, architecture: str, triton_version: str) -> 
     ingredients: JsonValue = [
         CACHE_VERSION, triton_version, architecture, OPTIONS,
         source.text, parameters, list(source.divisible), source.warps, source.stages, source.cooperative,
+        LIBRARY if uses_angles(source.text) else "",
     ]  # fmt: skip
     return hashlib.sha256(to_json(ingredients)).hexdigest()
 

@@ -36,7 +36,8 @@ class KernelSource:
     """The canonical source of one device kernel; equal sources are compiled once.
 
     text: holds one function `kernel`, decorated with `@triton.jit`, whose parameters are `parameters` in order. There
-    are no constexpr parameters: constants are literals. The module it is executed in provides triton, tl and libdevice.
+    are no constexpr parameters: constants are literals. The module it is executed in provides triton, tl, libdevice and
+    angles.
     All pointers are multiples of 16 bytes; `divisible` names the numbers known to be multiples of 16.
     cooperative: whether its programs wait for each other, so that all must run at the same time.
     operator: the custom operator whose code it calls, empty for none; for people alone.

@@ -154,9 +154,11 @@ def _float_sign(b: SourceBuilder, dtype: DType, x: Expr) -> Expr:
 
 
 _LIBRARY = (
-    "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "erf", "pow",
+    "exp", "log", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow",
 )  # fmt: skip
+
+ANGLES = ("sin", "cos", "tan")
+"""What kernels call of functions of our own, those of compile/angle_library.py."""
 
 FLOATS: dict[str, Emit] = {
     "add": _infix("+"),
@@ -178,6 +180,7 @@ FLOATS: dict[str, Emit] = {
     "less": _infix("<"),
     "less_equal": _infix("<="),
     **{name: _call(f"libdevice.{name}") for name in _LIBRARY},
+    **{name: _call(f"angles.{name}") for name in ANGLES},
 }
 
 
