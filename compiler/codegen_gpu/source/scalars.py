@@ -186,9 +186,9 @@ FLOATS: dict[str, Emit] = {
 
 def _safe_divisor(b: SourceBuilder, dtype: DType, x: Expr, y: Expr) -> Expr:
     """`y` with 1 where dividing by it is not defined: 0, and -1 below the least integer."""
-    unsafe = f"{y} == 0"
-    if dtype.is_signed:
-        unsafe = f"({unsafe}) | (({x} == {literal(b, -(1 << (dtype.bits - 1)), dtype)}) & ({y} == -1))"
+    if not dtype.is_signed:
+        return b.let(f"tl.maximum({y}, {literal(b, 1, dtype)})", y.dims)
+    unsafe = f"({y} == 0) | (({x} == {literal(b, -(1 << (dtype.bits - 1)), dtype)}) & ({y} == -1))"
     return b.let(f"tl.where({unsafe}, {literal(b, 1, dtype)}, {y})", dims_of(x, y))
 
 
@@ -236,6 +236,20 @@ def _integer_power(b: SourceBuilder, dtype: DType, base: Expr, exponent: Expr) -
     return b.let(f"tl.where({exponent} < 0, {reciprocal}, {result})", dims)
 
 
+def _integer_extremum(function: str) -> Emit:
+    def emit(b: SourceBuilder, dtype: DType, x: Expr, y: Expr) -> Expr:
+        """Of 16 bits as f32, which holds them: of integers of 16 bits it takes 8 to 16 bytes of stack, in both Tritons.
+
+        Integers of 32 bits become such of 16 again.
+        """
+        if dtype.bits != 16:
+            return _call(function)(b, dtype, x, y)
+        wide = ", ".join(f"{operand}.to(tl.float32)" for operand in (x, y))
+        return b.let(f"{function}({wide}).to({register_type(dtype)})", dims_of(x, y))
+
+    return emit
+
+
 def _same(b: SourceBuilder, dtype: DType, x: Expr) -> Expr:
     return x
 
@@ -259,8 +273,8 @@ INTEGERS: dict[str, Emit] = {
     "div": _integer_divide,
     "rem": _integer_remainder,
     "pow": _integer_power,
-    "min": _call("tl.minimum"),
-    "max": _call("tl.maximum"),
+    "min": _integer_extremum("tl.minimum"),
+    "max": _integer_extremum("tl.maximum"),
     "neg": lambda b, dtype, x: b.let(f"{literal(b, 0, dtype)} - {x}", x.dims),
     "abs": _integer_abs,
     "sign": _integer_sign,

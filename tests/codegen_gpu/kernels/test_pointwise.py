@@ -3,16 +3,21 @@
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_gpu.plan_target import is_native
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target, is_native
+from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I64, DType
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Module, Value
 from onnxc.compiler.ir.primitives.pointwise import BINARY, COMPARE, UNARY
+from onnxc.compiler.planning.plan import plan_kernels
 from tests.codegen_gpu.support import (
     INTEGERS,
     NATIVE,
+    SM_90,
     Device,
     assert_near,
+    code_of,
     make,
     native_names,
     odd_values,
@@ -49,6 +54,27 @@ def test_binary_primitives(dtype: DType) -> None:
     device = Device(make(types, lambda ir, x, y: [ir.binary(name, x, y) for name in names]))
     pairs = np.meshgrid(odd, odd, indexing="ij")
     _check_each(device, names, [np.ascontiguousarray(pair) for pair in pairs], dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", NATIVE, ids=str)
+def test_machine_code_of_primitives_has_no_stack(dtype: DType) -> None:
+    """Those that are more than a few instructions, or had some."""
+    sources, names = list[KernelSource](), list[str]()
+    for name in native_names(dtype, ("sin", "tan", "tanh", "erf", "acosh"), 1, is_native):
+        sources += _sources(make([f"{dtype}[N]"], lambda ir, x, name=name: [ir.unary(name, x)]))
+        names.append(name)
+    for name in native_names(dtype, ("div", "rem", "pow", "min"), 2, is_native):
+        sources += _sources(make([f"{dtype}[N]"] * 2, lambda ir, x, y, name=name: [ir.binary(name, x, y)]))
+        names.append(name)
+    kernels = compile_kernels(sources, SM_90, None)
+    assert {name: kernel.stack_bytes for name, kernel in zip(names, kernels, strict=True)} == dict.fromkeys(names, 0)
+
+
+def _sources(module: Module) -> list[KernelSource]:
+    (kernel,) = plan_kernels(module, gpu_plan_target(SM_90)).kernels
+    (step,) = code_of(kernel).steps
+    return [step.source]
 
 
 @pytest.mark.parametrize("source", NATIVE, ids=str)
