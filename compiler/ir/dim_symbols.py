@@ -77,7 +77,9 @@ def never_falls(dim: Dim, growing: Set[str]) -> bool:
     """Whether a size is at least as much wherever growing symbols are; as far as its form shows it."""
     for monomial, factor in terms_of(dim):
         moving = [atom for atom in monomial if _depends_atom(atom, growing)]
-        if moving and (factor < 0 or not all(_is_size(atom) for atom in monomial)):
+        # What grows may be of any sign where nothing that grows is multiplied by it.
+        others = monomial if len(moving) > 1 else [atom for atom in monomial if atom not in moving]
+        if moving and (factor < 0 or not all(map(_is_size, others))):
             return False
         if not all(_atom_never_falls(atom, growing) for atom in moving):
             return False

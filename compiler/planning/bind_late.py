@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from onnxc.compiler.ir.dim_symbols import depends, never_falls, substitute, symbols_of
 from onnxc.compiler.ir.dims import Dim, sum_of
 from onnxc.compiler.ir.dtypes import BOOL, I64
-from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.op_facts import bound_symbols
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.planning.kernel_plan import (
@@ -148,7 +148,7 @@ class _Binder:
     def _most(self, step: BindSizes) -> Dim | None:
         """The most that the size may be, where kernels can load it; None where it must be read."""
         (count,), symbols = step.op.operands, bound_symbols(step.op)
-        most = most_counted(count) if count in self.on_device and len(symbols) == 1 else None
+        most = most_bound(step.op) if count in self.on_device and len(symbols) == 1 else None
         return most if most is not None and never_falls(most, self.pending.keys()) else None
 
     def _late(self, step: Segment) -> Segment | None:
@@ -203,6 +203,11 @@ class _Binder:
         own = dict(zip(kernel.symbols, launch.general.sizes, strict=True))
         counts = [result.tensor.elements for op in kernel.block.ops for result in op.results]
         return [substitute(count, own) for count in counts]
+
+
+def most_bound(op: Op) -> Dim | None:
+    """The most that the only symbol of a `bind_sizes` may be, or that makes a difference; None if it is not known."""
+    return op.dims("enough")[0] if "enough" in op.attributes else most_counted(op.operands[0])
 
 
 def most_counted(count: Value) -> Dim | None:

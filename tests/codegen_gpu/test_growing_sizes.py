@@ -23,7 +23,7 @@ from onnxc.compiler.planning.plan import plan_kernels
 from tests.codegen_gpu.support import SM_90, make
 from tests.support.fake_gpu import fake_kernels
 
-PAST, BATCH, READ = (Size.symbol(name) for name in ("past", "batch", "?read"))
+PAST, BATCH, READ, GROWING = (Size.symbol(name) for name in ("past", "batch", "?read", "?most"))
 
 
 def _code(grid: tuple[Dim, Dim, Dim], *sizes: Dim, divisible: tuple[str, ...] = ()) -> KernelCode:
@@ -86,7 +86,15 @@ def test_kernels_in_which_nothing_grows_stay_what_they_are() -> None:
         (minimum(PAST, 64), True),
         (maximum(0, PAST - 5) * BATCH, True),
         (floordiv(maximum(0, PAST - 5) + 7, 8), True),
-        (minimum(0, PAST - 5) * BATCH, False),
+        (minimum(0, PAST - 5) * BATCH, True),
+        # A number of any sign, alone.
+        (PAST * 2 + minimum(7, maximum(0, GROWING)), True),
+        (minimum(GROWING, 7), True),
+        (maximum(0, GROWING) * BATCH, True),
+        (GROWING * BATCH, True),
+        (GROWING * READ, False),
+        (GROWING * GROWING, False),
+        (7 - GROWING, False),
         # What falls has nothing to do with what grows.
         (PAST - BATCH, True),
         (BATCH - PAST, False),
@@ -99,7 +107,7 @@ def test_kernels_in_which_nothing_grows_stay_what_they_are() -> None:
     ],
 )
 def test_room_for_the_limit_is_room_for_all_sizes_below_where_a_size_never_falls(size: Dim, expected: bool) -> None:
-    assert never_falls(size, {"past"}) is expected
+    assert never_falls(size, {"past", "?most"}) is expected
 
 
 def test_the_table_of_a_plan_holds_each_size_once() -> None:

@@ -67,6 +67,14 @@ detector (float[IMAGES, BOXES, 4] b, float[IMAGES, 3, BOXES] s, float least) => 
 }
 """
 
+# The most that are left of each class is an input, or computed from one.
+LIMITED = DETECTOR.replace("float least)", "float least, int64 most)").replace(
+    "  most = Constant <value = int64 {5}> ()\n", ""
+)
+LIMITED_BY_DOUBLE = LIMITED.replace("int64 most)", "int64[1] half)").replace(
+    "  overlap =", "  most = Add (half, half)\n  overlap =", 1
+)
+
 COMPRESSED = """
 compressed (float[rows, 3] x, bool[rows] wanted) => (float[kept, 3] y, float[3, kept] turned, int64[2] shape) {
   y = Compress <axis = 0> (x, wanted)
@@ -188,6 +196,15 @@ def boxes(images: int, count: int, least: float) -> Feed:
     }
 
 
+def of_boxes(text: str, images: str, boxes: str) -> str:
+    """A detector of so many images and boxes."""
+    return text.replace("IMAGES", images).replace("BOXES", boxes)
+
+
+def limited(images: int, count: int, most: int) -> Feed:
+    return boxes(images, count, -1.0) | {"most": np.array(most)}
+
+
 def rows(count: int, kept: int) -> Feed:
     wanted = np.random.default_rng(count).permutation(np.arange(count) < kept)
     return {"x": np.arange(3 * count, dtype=np.float32).reshape(count, 3), "wanted": wanted}
@@ -204,13 +221,22 @@ def numbers(count: int, low: float, high: float) -> Feed:
     return {"x": x, "low": np.array(low, np.float32), "high": np.array(high, np.float32)}
 
 
-STATIC = DETECTOR.replace("IMAGES", "2").replace("BOXES", "7")
-SYMBOLIC = DETECTOR.replace("IMAGES", "images").replace("BOXES", "boxes")
+STATIC = of_boxes(DETECTOR, "2", "7")
+SYMBOLIC = of_boxes(DETECTOR, "images", "boxes")
 
 # None, one, some and all are found; none could be; more than a program of a kernel takes.
 CASES: Mapping[str, tuple[str, Sequence[Feed]]] = {
     "static": (STATIC, [boxes(2, 7, least) for least in (2.0, 0.98, 0.5, -1.0)]),
     "symbolic": (SYMBOLIC, [boxes(*each) for each in ((1, 1, -1.0), (2, 40, 0.9), (2, 40, 2.0), (1, 0, 0.0))]),
+    "limited": (of_boxes(LIMITED, "2", "7"), [limited(2, 7, most) for most in (5, 0, 1, 7, -3, 2**63 - 1, -(2**63))]),
+    "limited, symbolic": (
+        of_boxes(LIMITED, "images", "boxes"),
+        [limited(*each) for each in ((2, 40, 6), (1, 0, 4), (0, 3, 4), (2, 40, 100))],
+    ),
+    "limited by a double": (
+        of_boxes(LIMITED_BY_DOUBLE, "images", "7"),
+        [boxes(2, 7, -1.0) | {"half": np.array([half])} for half in (0, 1, 9, -1)],
+    ),
     "compressed": (COMPRESSED, [rows(*each) for each in ((5, 0), (5, 1), (5, 5), (0, 0), (3000, 1), (3000, 2900))]),
     "places": (PLACES, [{"x": (np.arange(24) < k).astype(np.float32).reshape(4, 6)} for k in (0, 1, 11, 24)]),
     "distinct": (DISTINCT, [{"x": np.arange(n) % k} for n, k in ((0, 1), (9, 1), (9, 9), (1300, 7))]),

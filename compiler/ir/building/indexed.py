@@ -51,11 +51,14 @@ class IndexedBuilder(PointwiseBuilder):
         """i64[rank, n]: the coordinates of what is not zero."""
         return self._one("non_zero", x, symbol=self.symbols.fresh("nonzero"))
 
-    def read_sizes(self, value: Value, hint: str = "size", at_most: Dim | None = None) -> tuple[Dim, ...]:
+    def read_sizes(
+        self, value: Value, hint: str = "size", at_most: Dim | None = None, enough: Dim | None = None
+    ) -> tuple[Dim, ...]:
         """The elements of an integer tensor of rank 0 or 1 as sizes; symbols of their own where data decides them.
 
         Such a symbol may be of any sign, and its name starts with `?`. at_most: with this in the place of what data
-        decides, the program would compute the same by more work.
+        decides, the program would compute the same by more work. enough: so it would with this in the place of what is
+        larger.
         """
         known = self.known(value)
         if known is not None:
@@ -67,6 +70,7 @@ class IndexedBuilder(PointwiseBuilder):
         for name in names:
             del self.symbols.ranges[name]
             self.symbols.ranges[name] = (-(2**63), None)
-        bound = {} if at_most is None else {"at_most": (at_most,) * count}
+        bounds = {"at_most": at_most, "enough": enough}
+        bound = {name: (most,) * count for name, most in bounds.items() if most is not None}
         self.op("bind_sizes", [self.reshape(self.cast(value, I64), (count,))], {"symbols": names, **bound})
         return tuple(Size.symbol(name) for name in names)

@@ -12,7 +12,8 @@ RELATIONS = ("equal", "broadcast", "at_least")
 def _bind_sizes(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
     """i64[n] -> nothing; element i is from here on the symbol `symbols[i]`.
 
-    Where `at_most` is given, the size `at_most[i]` in place of the symbol gives the same results, by more work.
+    Where `at_most` is given, the size `at_most[i]` in place of the symbol gives the same results, by more work. Where
+    `enough` is given, so does `enough[i]` in place of any larger number.
     """
     (value,) = tensors(operands, 1)
     symbols = attributes.get("symbols")

@@ -24,7 +24,8 @@ def non_max_suppression(node: Node, ir: Builder) -> Value:
     limits = [_iou_threshold(node, ir)]
     if lowest is not None:
         limits.append(as_scalar(lowest, "score_threshold", node, ir))
-    (limit,) = ir.read_sizes(_scalar("max_output_boxes_per_class", 0, node, ir), "limit")
+    given = _scalar("max_output_boxes_per_class", 0, node, ir)
+    (limit,) = ir.read_sizes(given, "limit", enough=scores.shape[2])
     count = minimum(scores.shape[2], maximum(limit, 0))
     chosen = ir.suppress_boxes(_corners(boxes, node, ir), scores, limits, count)
     indices = ir.transpose(ir.non_zero(ir.less_equal(0, chosen)), (1, 0))
