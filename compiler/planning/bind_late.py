@@ -1,8 +1,9 @@
 """Sizes that data decides and that nobody waits for: what follows is launched for the most that they may be.
 
 Kernels load such a size from where the device has it. The host reads it where a step of its own needs it, or at the
-end; until then buffers have room for the most. Where one would need more room the less a size is, where a kernel cannot
-leave what is beyond its sizes, and where nothing is known of the most, the host reads the size first.
+end; until then buffers have room for the most. At the end of a round of a loop, or of a branch, it would be waited for:
+there only sizes are bound so that no result needs. Where one would need more room the less a size is, where a kernel
+cannot leave what is beyond its sizes, and where nothing is known of the most, the host reads the size first.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -45,12 +46,9 @@ Serves = Callable[[Kernel], bool]
 
 
 def bind_late(region: Region, kernels: Sequence[Kernel], serves: Serves) -> tuple[Region, tuple[Kernel, ...]]:
-    """The region with sizes bound late, where that can be, and its kernels; those of inner regions are as before."""
-    binder = _Binder(region, kernels, serves)
-    for ordinal, step in enumerate(region.steps):
-        binder.step(ordinal, step)
-    binder.bind(len(region.steps))
-    late = Region(region.block, tuple(binder.steps))
+    """The region with sizes bound late, where that can be, in inner regions too, and its kernels."""
+    binder = _Binder(region, [*kernels], serves, {})
+    late = binder.bound()
     variants = (v for each in segments_of(late.steps) for launch in each.launches for v in launch.variants)
     used = sorted({variant.kernel for variant in variants})
     ordinals = {kernel: ordinal for ordinal, kernel in enumerate(used)}
@@ -74,7 +72,8 @@ def check_bind_late(region: Region) -> None:
             case _:
                 used = step.op.symbols.union(*(type_symbols(operand.type) for operand in step.op.operands))
                 assert pending.isdisjoint(used), f"{step.op} needs {pending & used}, which was not read"
-    assert not pending, f"{pending} are never read"
+    needed = frozenset[str]().union(*(type_symbols(result.type) for result in region.block.results))
+    assert pending.isdisjoint(needed), f"{pending & needed} are never read"
 
 
 def _symbols_of(step: Segment) -> frozenset[str]:
@@ -101,13 +100,26 @@ class _Pending:
 class _Binder:
     """Goes through the steps of a region; `pending` are the symbols that are bound to their most."""
 
-    def __init__(self, region: Region, kernels: Sequence[Kernel], serves: Serves) -> None:
-        self.region, self.kernels, self.serves = region, [*kernels], serves
+    def __init__(
+        self,
+        region: Region,
+        kernels: list[Kernel],
+        serves: Serves,
+        loading: dict[tuple[int, tuple[str, ...]], int | None],
+        is_inner: bool = False,
+    ) -> None:
+        self.region, self.kernels, self.serves, self.loading, self.is_inner = region, kernels, serves, loading, is_inner
         self.steps: list[PlanStep] = []
         self.pending: dict[str, _Pending] = {}
         self.on_device: set[Value] = set()
         self.made_for_most: list[Value] = []
-        self.loading: dict[tuple[int, tuple[str, ...]], int | None] = {}
+
+    def bound(self) -> Region:
+        """The region with sizes bound late."""
+        for ordinal, step in enumerate(self.region.steps):
+            self.step(ordinal, step)
+        self.bind(len(self.region.steps))
+        return Region(self.region.block, tuple(self.steps))
 
     def step(self, ordinal: int, step: PlanStep) -> None:
         """Adds the step, behind what reads the sizes that it needs."""
@@ -129,7 +141,21 @@ class _Binder:
                 pass
             case _:
                 self.bind(ordinal)
+                step = self._with_inner(step)
         self.steps.append(step)
+
+    def _with_inner(self, step: PlanStep) -> PlanStep:
+        """The step with sizes of its own regions bound late."""
+
+        def bound(region: Region) -> Region:
+            return _Binder(region, self.kernels, self.serves, self.loading, is_inner=True).bound()
+
+        match step:
+            case Loop():
+                return replace(step, body=bound(step.body))
+            case Branch():
+                return replace(step, then=bound(step.then), otherwise=bound(step.otherwise))
+        return step
 
     def bind(self, ordinal: int) -> None:
         """Reads what is pending, for the steps from that with the ordinal on."""
@@ -139,7 +165,8 @@ class _Binder:
         for count, (symbol, each) in enumerate(used.items(), 1):
             behind = {name: other.most for name, other in [*used.items()][count:]}
             self.steps[each.ordinal] = BindMost(each.step.op, symbol, each.most, _room(each.sizes, behind))
-        if used:
+        # At the end of an inner region nothing needs them.
+        if used and not (self.is_inner and ordinal == len(self.region.steps)):
             values = tuple(value for value in self.made_for_most if value in later)
             self.steps.append(BindLate(tuple(each.step.op for each in used.values()), values))
         self.pending.clear()
@@ -148,6 +175,9 @@ class _Binder:
     def _most(self, step: BindSizes) -> Dim | None:
         """The most that the size may be, where kernels can load it; None where it must be read."""
         (count,), symbols = step.op.operands, bound_symbols(step.op)
+        results = self.region.block.results
+        if self.is_inner and any(type_symbols(result.type) & {*symbols} for result in results):
+            return None
         most = most_bound(step.op) if count in self.on_device and len(symbols) == 1 else None
         return most if most is not None and never_falls(most, self.pending.keys()) else None
 

@@ -21,7 +21,7 @@ from onnxc.compiler.codegen_gpu.transfers import find_transfers
 from onnxc.compiler.ir.dim_functions import bcast, maximum, minimum
 from onnxc.compiler.ir.dims import Dim, Size, floordiv, mod
 from onnxc.compiler.planning.check_plan import check_plan
-from onnxc.compiler.planning.kernel_plan import BindMost, Kernel
+from onnxc.compiler.planning.kernel_plan import BindLate, BindMost, Kernel, walk_steps
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.runtime import steps
 from onnxc.runtime.executable import Executable
@@ -164,6 +164,54 @@ images (bool[3, 4] x) => (int64[3, 1, 2] y) {
   >
 }
 """
+
+# The same of images whose number a call decides.
+BATCH_OF_IMAGES = IMAGES.replace("bool[3, 4]", "bool[batch, 4]").replace("int64[3, 1, 2]", "int64[batch, 1, 2]")
+BATCH_OF_IMAGES = BATCH_OF_IMAGES.replace(
+    "images = Constant <value = int64 {3}> ()", "rows = Shape <start = 0, end = 1> (x)\n  images = Squeeze (rows)"
+)
+
+# How many are found, and the best of them, or nothing.
+IN_A_BRANCH = """
+branch (float[n] x, bool wanted) => (float[2] y) {
+  y = If (wanted) <
+    then_branch = some () => (float[2] first) {
+      zero = Constant <value_float = 0.0> ()
+      above = Greater (x, zero)
+      kept = Compress (x, above)
+      pair = Constant <value_ints = [0, 2]> ()
+      padded = Pad (kept, pair, zero)
+      axes = Constant <value_ints = [0]> ()
+      sum = ReduceSum (padded, axes)
+      most = ReduceMax (padded, axes)
+      first = Concat <axis = 0> (sum, most)
+    },
+    else_branch = none () => (float[2] nothing) {
+      nothing = Constant <value_floats = [0.0, 1.0]> ()
+    }
+  >
+}
+"""
+
+# What each round finds is kept as it is.
+FOUND_IN_ROUNDS = BATCH_OF_IMAGES.replace("int64[batch, 1, 2] y", "int64[found] y").replace(
+    "y = Loop", "none_yet = Constant <value_ints = [-1]> ()\n  y = Loop"
+)
+FOUND_IN_ROUNDS = FOUND_IN_ROUNDS.replace("(images, always) <", "(images, always, none_yet) <").replace(
+    "(int64 i, bool c) => (bool d, int64[1, 2] filled)",
+    "(int64 i, bool c, int64[old] all) => (bool d, int64[new] more)",
+)
+FOUND_IN_ROUNDS = (
+    FOUND_IN_ROUNDS[: FOUND_IN_ROUNDS.index("size = Shape <start = 1>")]
+    + """
+      flat = Constant <value_ints = [-1]> ()
+      places = Reshape (found, flat)
+      more = Concat <axis = 0> (all, places)
+    }
+  >
+}
+"""
+)
 
 # A step on the host reads what was found, and kernels go on with what it makes.
 HOST_BEHIND = """
@@ -322,6 +370,37 @@ def test_kernels_of_a_kind_do_for_less_what_they_do_for_the_most(kind: str) -> N
             why = "sums in tf32 three times, functions of the libraries"
             assert_within(np.asarray(values[output]), np.asarray(value), why=why, relative=1e-5, absolute=1e-4)
     run.driver.check()
+
+
+INNER: Mapping[str, tuple[str, Sequence[Feed], int]] = {
+    "rounds": (
+        BATCH_OF_IMAGES,
+        [{"x": rows(4 * n, k)["wanted"].reshape(n, 4)} for n, k in ((3, 5), (1, 0), (0, 0))],
+        1,
+    ),
+    "a branch": (
+        IN_A_BRANCH,
+        [{"x": numbers(n, 0, 0)["x"] - 3, "wanted": np.array(w)} for n in (0, 1, 9, 3000) for w in (True, False)],
+        1,
+    ),
+    "found in rounds": (FOUND_IN_ROUNDS, [{"x": rows(12, k)["wanted"].reshape(3, 4)} for k in (0, 5, 12)], 0),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_in_loops_and_branches_what_nothing_behind_needs_is_not_waited_for(name: str) -> None:
+    text, feeds, late = INNER[name]
+    run, oracle = compiled(text)
+    check_plan(run.plan)
+    steps = [*walk_steps(run.plan.body.steps)]
+    assert sum(isinstance(step, BindMost) for step in steps) == late
+    assert not any(isinstance(step, BindLate) for step in steps)
+    downloads = [copy for copy in find_transfers(run.plan) if copy.direction == "download" and "sizes" in copy.reason]
+    assert len(downloads) == 1 - late
+    for feed in feeds:
+        for _ in range(2):
+            for output, wanted in oracle.run(feed).items():
+                np.testing.assert_array_equal(np.asarray(run.executable.run(feed)[output]), np.asarray(wanted))
 
 
 def waits(run: FakeRun, feed: Feed) -> str:
