@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT
+from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT, REPEAT_LIMIT
 from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding, reads_no_padding
 from onnxc.compiler.planning.kernel_plan import Guard, Kernel, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
@@ -125,7 +125,8 @@ class PlanTarget:
     that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
     whether the kernel of an anchor pads an operand as it reads it. sweep: the cost at each number of a case's sweep,
     infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
-    the costs of the primitives, that is done again for each vector of elements that an index picks. serves_less:
+    the costs of the primitives, that is done again for each vector of elements that an index picks. repeat_limit: the
+    most that is done again in a second kernel. serves_less:
     whether a kernel that is launched for the most of the symbols that it loads does what is right for less; None where
     no kernel loads sizes. joins_sizes: whether calls in which sizes that are broadcast together are equal have kernels
     of their own.
@@ -144,6 +145,7 @@ class PlanTarget:
     computes: Computes = field(default_factory=dict)
     inlines_movements: bool = False
     index_limit: int = INDEX_LIMIT
+    repeat_limit: int = REPEAT_LIMIT
     writes_several: Collection[KernelKind] = ()
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding

@@ -81,17 +81,18 @@ def fuse_kernels(
     *,
     inlines_movements: bool = False,
     index_limit: int = INDEX_LIMIT,
+    repeat_limit: int = REPEAT_LIMIT,
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
     write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
     and reshapes that join axes, are computed where they are read. index_limit: the most work that is done again for
-    each vector of elements that an index picks.
+    each vector of elements that an index picks. repeat_limit: the most work that is done again in a second group.
     """
     fusion = _Fusion(
         ops, outputs, reads, arranges, computes, reads_padding,
-        inlines_movements=inlines_movements, index_limit=index_limit,
+        inlines_movements=inlines_movements, index_limit=index_limit, repeat_limit=repeat_limit,
     )  # fmt: skip
     fusion.grow_epilogues()
     for op in reversed(ops):
@@ -131,6 +132,7 @@ class _Fusion:
         *,
         inlines_movements: bool,
         index_limit: int,
+        repeat_limit: int,
     ) -> None:
         self.ops = ops
         self.reads = reads
@@ -143,7 +145,7 @@ class _Fusion:
         self.outputs = frozenset(outputs)
         joins = (op for op in ops if op.name == "concatenate" and len(op.operands) <= INLINED_PARTS)
         self.inlines_movements = inlines_movements
-        self.index_limit = index_limit
+        self.index_limit, self.repeat_limit = index_limit, repeat_limit
         self.inlined_joins = {op for op in joins if inlines_movements and op.results[0] not in self.outputs}
         self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
@@ -360,7 +362,10 @@ class _Fusion:
         widened = self.costs[value] > REPEAT_LIMIT and any(
             self._widens(user, value) for user in self.uses.get(value, [])
         )
-        return bool(groups) and (crowded or widened or (len(groups) > 1 and self.costs[value] > REPEAT_LIMIT))
+        # Numbers of a byte are read rather than those that they are made of, which are wider.
+        is_narrow = value.dtype.bits <= BYTE and not value.dtype.is_bool
+        limit = REPEAT_LIMIT if is_narrow else self.repeat_limit
+        return bool(groups) and (crowded or widened or (len(groups) > 1 and self.costs[value] > limit))
 
     def _widens(self, user: Op, value: Value) -> bool:
         """Whether `user` reads elements of `value` many times."""

@@ -170,7 +170,7 @@ class _Planner:
         """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
         target = self.target
         groups, aliases = fuse_for(target, ops, outputs)
-        groups = merge_groups(groups, aliases, target.writes_several)
+        groups = merge_groups(groups, outputs, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
         reads = target.shares_code
@@ -323,6 +323,7 @@ def fuse_for(
         *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding),
         inlines_movements=target.inlines_movements,
         index_limit=target.index_limit,
+        repeat_limit=target.repeat_limit,
     )
 
 

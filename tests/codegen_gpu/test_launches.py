@@ -19,9 +19,9 @@ Build = Callable[[Style], Built]
 
 OF_A_LAYER = {
     "encoder": (encoder, 7, 4),
-    "vision": (vision, 7, 5),
-    "decoder": (decoder, 8, 5),
-    "llama": (llama, 9, 6),
+    "vision": (vision, 7, 4),
+    "decoder": (decoder, 8, 3),
+    "llama": (llama, 9, 3),
 }
 """Launches of a layer, and of all that is beside layers: embeddings, masks, what is behind the last layer.
 
@@ -61,8 +61,8 @@ def test_launches_of_shifted_windows() -> None:
 
 def test_launches_of_an_image() -> None:
     kinds = Counter(kernel.kind for kernel in _kernels(unet))
-    # One cast of the input; for both axes of the one resize two for places and weights, and one for elements.
-    assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 7}
+    # One cast of the input; for both axes of the one resize one for places and weights, and one for elements.
+    assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 5}
 
 
 NORMALISED = """
@@ -107,3 +107,15 @@ def test_normalised_groups_are_one_launch_between_convolutions(precision: str, b
         "reduction",
         "convolution",
     ]
+
+
+def test_launches_of_regions() -> None:
+    model = model_from_text("""
+    <ir_version: 10, opset_import: ["" : 21]>
+    regions (float[1, 256, h, w] x, float[r, 4] b, int64[r] i) => (float[r, 256, 7, 7] y) {
+      y = RoiAlign <output_height = 7, output_width = 7, sampling_ratio = 2, spatial_scale = 0.25> (x, b, i)
+    }
+    """)
+    kinds = Counter(kernel.kind for kernel in _kernels_of(model))
+    # Of all that is computed for the samples of both axes in one shape, one.
+    assert kinds == {"pointwise": 13, "reduction": 1}
