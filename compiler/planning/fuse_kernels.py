@@ -191,7 +191,9 @@ class _Fusion:
             if kind is None or op in self.inlined_joins:
                 continue
             group = Group(kind, op, op.results, {op: None})
-            if group.kind in TAKES_EPILOGUE and len(op.results) == 1:
+            # Where a kernel computes a concatenation element by element, it computes what follows as well.
+            takes_epilogue = group.kind in TAKES_EPILOGUE or (group.kind == "concatenate" and self.inlines_movements)
+            if takes_epilogue and len(op.results) == 1:
                 self._follow(group)
             if group.kind in self.arranges:
                 self._arrange(group)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.dtypes import BF16, F32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.kernel_plan import Segment
 from tests.codegen_gpu.support import Device, make, sample
@@ -82,3 +82,26 @@ def test_what_is_read_in_another_shape_is_written_first() -> None:
     device = Device(make(["f32[8, 8]"], build))
     device.check(sample(F32, 8, 8), bound=1e-6)
     assert np.isfinite(device(sample(F32, 8, 8))[1]).all()
+
+
+@pytest.mark.parametrize("sizes", [(3, 1, 2, 5, 0, 4), (1, 1, 1, 1, 1, 1), (0, 0, 0, 0, 0, 0)])
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_what_follows_many_parts_is_computed_as_they_are_joined(dtype: DType, sizes: tuple[int, ...]) -> None:
+    def build(ir: Builder, *parts: Value) -> list[Value]:
+        joined = ir.concatenate(list(parts), 1)
+        scale = ir.iota((sum(sizes),), 0, dtype)
+        return [ir.max(ir.add(ir.mul(joined, ir.broadcast(scale, (1,), joined.shape)), 0.5), 0.0)]
+
+    device = Device(make([f"{dtype}[N, {size}]" for size in sizes], build))
+    assert _launched(device) == [("concatenate", 1)]
+    for rows in (0, 1, 300):
+        device.check(*(sample(dtype, rows, size, seed=k) for k, size in enumerate(sizes)), bound=1e-2)
+
+
+def test_joined_parts_that_others_want_too_are_written() -> None:
+    def build(ir: Builder, *parts: Value) -> list[Value]:
+        joined = ir.concatenate(list(parts), 0)
+        return [joined, ir.exp(joined)]
+
+    device = Device(make(["f32[N]"] * 5, build))
+    device.check(*(sample(F32, 7, seed=k) for k in range(5)), bound=1e-6)
