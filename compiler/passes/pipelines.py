@@ -11,6 +11,7 @@ from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
+from onnxc.compiler.passes.loops.stack_sequences import stack_sequences
 from onnxc.compiler.passes.loops.take_bounds import take_bounds
 from onnxc.compiler.passes.loops.unroll_loops import unroll_loops
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
@@ -89,7 +90,7 @@ def _optimize(*on_integers: Pass) -> tuple[Pass, ...]:
     skl2onnx 10,000 are left, and all passes take 14 s of a busy core in place of 20.
     """
     return (
-        *(eliminate_dead_code, eliminate_common_subexpressions),
+        *(eliminate_dead_code, eliminate_common_subexpressions, stack_sequences),
         *(*_SIZED, *on_integers, *_FOLDED),
         *(*_RECOGNIZE, fold_batch_norm, add_filters),
         *(*_SIZED, *_FOLDED),

@@ -79,7 +79,7 @@ class _Replacement(ReplacedSizes):
         return () if op.name == "guard" and self._holds(op) else super().op(op, operands)
 
     def _loop(self, op: Op, operands: Sequence[Value]) -> tuple[Value, ...] | None:
-        trips = _trips(op, operands, self.build)
+        trips = known_trips(op, operands, self.build)
         if trips is None:
             return None
         last = 2 + op.int("carried")
@@ -101,7 +101,7 @@ class _Replacement(ReplacedSizes):
         return at_least(left, LONGEST) or at_least(left, self.sizes[right])
 
 
-def _trips(op: Op, operands: Sequence[Value], build: Builder) -> Dim | None:
+def known_trips(op: Op, operands: Sequence[Value], build: Builder) -> Dim | None:
     """How often a loop runs, where its limit is a known size and its condition always holds."""
     limit, kept = build.known(operands[0]), op.blocks[0].results[0]
     if limit is None or limit == (ENDLESS,) or build.known(operands[1]) != (1,) or build.known(kept) != (1,):
