@@ -8,6 +8,7 @@ size that a target names samples of is divided further, so that in each range on
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import product
+from math import gcd
 
 import numpy as np
 
@@ -72,12 +73,17 @@ class Measure:
     most_ranges: int = 1
 
     def cases(self) -> Sequence[tuple[SizeRange | None, Typical]]:
-        """Each range with its condition; none where the size is a number, or there is one range for all."""
+        """Each range that has numbers of the size, with its condition; none where the size is a number, or one is left.
+
+        A size of 0 is no work, which any schedule does.
+        """
         if isinstance(self.size, int):
             return [(None, Typical(self.size, 0, self.size))]
-        if len(self.ranges) == 1:
-            return [(None, self.ranges[0])]
-        return [(SizeRange(self.size, each.least, each.most), each) for each in self.ranges]
+        step = gcd(*(factor for _, factor in self.size.terms))
+        ranges = [each for each in self.ranges if each.most is None or step <= each.most]
+        if len(ranges) == 1:
+            return [(None, ranges[0])]
+        return [(SizeRange(self.size, each.least, each.most), each) for each in ranges]
 
     def within(self, typical: Typical) -> tuple[int, ...]:
         """The samples in a range."""
