@@ -1,10 +1,10 @@
 """Requests of one model in a queue, and calls of the model for one or several of them at a time.
 
-Any thread may ask. The first to ask where nobody waits looks, at the end of its round, at what has come by then. Short
-calls for that it makes itself, so long as none behind the first is for many; else, and for what comes while a call
-runs, a thread of the queue does, which leaves the one that asks free to read. To change threads costs a short call more
-than it gains, also under load: of 5,600 requests of bert_tiny a second, which came at random, half were answered within
-3.2 ms where two at a time sent for a thread, and are within 0.6 (two cores of Zen 5, clients on the same).
+Any thread may ask. The first to ask where nobody waits looks, at the end of its round, at what has come by then. If a
+short call is the next, it makes that itself, one in a round, so that it goes on reading; else, and for what comes while
+a call runs, a thread of the queue does. To change threads costs a short call more than it gains, also under load: of
+5,600 requests of bert_tiny a second, which came at random, half were answered within 3.2 ms where two at a time sent
+for a thread, and are within 0.6 (two cores of Zen 5, clients on the same).
 
 A call takes no more rows than make a row cheaper (`row_times.py`). With all that wait in one call nothing would be
 read or answered while it is computed, and nothing computed while its requests are answered and ask again: of 64 clients
@@ -16,9 +16,10 @@ no answer. Two things hold whenever it is free:
 * A request is in the queue, or was taken out by one: a worker that takes it for a call, the alarm when its deadline
   has passed, `withdraw`. The first two give its outcome, the third gives none. So each has one outcome or none.
 * While requests wait, a worker is there or to come. One leaves, under the lock, only when it finds the queue empty, and
-  sends for another in its place else; who puts a request where there are fewer than may be sends for one, too. Where
-  there is none, who puts the first request looks at the end of its round, in which nothing can make it forget that: the
-  loop of asyncio calls what it has been given, as does the one of gRPC, which ends only when it has.
+  sends for another in its place else, or looks again at the end of its round; who puts a request where there are fewer
+  than may be sends for one, too. Where there is none, who puts the first request looks at the end of its round. Nothing
+  can make it forget that: the loop of asyncio calls what it has been given, as does the one of gRPC, which ends only
+  when it has.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -98,8 +100,10 @@ class Request:
 
     @property
     def kind(self) -> Hashable:
-        """What requests have in common whose rows take the same time."""
-        return (self.shapes, None) if self.joined is None else (None, self.joined)
+        """What requests have in common whose rows take the same time; None where nobody knows."""
+        if self.joined is not None:
+            return None, self.joined
+        return None if self.shapes is None else (self.shapes, None)
 
 
 class _Execution(NamedTuple):
@@ -174,7 +178,7 @@ class Batcher:
             # A worker that waits for more may have enough now.
             self._comes.notify()
         if is_first:
-            later(self._look)
+            later(partial(self._look, later))
         elif is_another:
             self._threads.submit(self._work)
 
@@ -219,8 +223,8 @@ class Batcher:
             problem = ServingError("the deadline of the request passed in the queue", code="deadline-exceeded")
             self._fail(request, problem)
 
-    def _look(self) -> None:
-        """Makes short calls for what has come, or sends for the workers that what has come wants."""
+    def _look(self, later: Later) -> None:
+        """Makes a short call for what has come, or sends for the workers that what has come wants."""
         with self._lock:
             if self._workers or not self._queue:
                 return
@@ -230,14 +234,14 @@ class Batcher:
             self._expect_alarms()
         for _ in range(workers):
             self._threads.submit(self._work)
-        while batch:
-            batch = self._serve(batch, self._short_batch_of_few)
+        if batch:
+            self._serve(batch, later)
 
     def _work(self) -> None:
         """Makes a call for what waits."""
         batch = self._next()
         if batch:
-            self._serve(batch, tuple)
+            self._serve(batch)
 
     def _next(self) -> Sequence[Request]:
         """The requests of the next call, when it is due; none where nothing waits, and the worker has left."""
@@ -290,30 +294,27 @@ class Batcher:
         self._queue = others
         return batch
 
-    def _short_batch_of_few(self) -> Sequence[Request]:
-        """The same of few requests; for many another thread calls, while this one answers. The lock is held."""
-        return self._short_batch() if len(self._next_batch()[0]) < LEAST_ROWS else ()
+    def _serve(self, batch: Sequence[Request], later: Later | None = None) -> None:
+        """Makes the call of a batch, and answers its requests. later: where one that has asked makes it.
 
-    def _serve(self, batch: Sequence[Request], go_on: Callable[[], Sequence[Request]]) -> Sequence[Request]:
-        """Makes the call of a batch, answers its requests, and gives those that this thread goes on with: what `go_on`
-        takes of what waits when the call has ended.
-
-        Else the next call begins before the answers: while those of one are answered and ask again, those of another
-        are computed. Where nothing waits, the worker has left before it answers: who asks again is alone.
+        The next call begins before the answers: while those of one are answered and ask again, those of another are
+        computed. One that has asked looks for it when it has read what came meanwhile, unless it is for many. Where
+        nothing waits when the call has ended, the worker has left before it answers: who asks again is alone.
         """
         taken_ns = time.monotonic_ns()
         executions = self._executions(batch)
         with self._lock:
             for execution in executions:
                 self._note(execution)
-            following = go_on() if self._queue else ()
-            is_more = bool(self._queue) and not following
-            self._workers -= not (is_more or following)
-        if is_more:
+            is_more = bool(self._queue)
+            looks = later if is_more and len(self._next_batch()[0]) < LEAST_ROWS else None
+            self._workers -= not is_more or looks is not None
+        if looks is not None:
+            looks(partial(self._look, looks))
+        elif is_more:
             self._threads.submit(self._work)
         for execution in executions:
             self._answer(execution, taken_ns)
-        return following
 
     def _answer(self, execution: _Execution, taken_ns: int) -> None:
         now = time.monotonic_ns()
@@ -332,7 +333,7 @@ class Batcher:
     def _note(self, execution: _Execution) -> None:
         """Keeps how long the rows of a call took, unless it failed. The lock is held."""
         kind = execution.batch[0].kind
-        if not execution.took.infer_ns:
+        if kind is None or not execution.took.infer_ns:
             return
         if kind not in self._times and len(self._times) >= _KNOWN_KINDS:
             self._times.clear()

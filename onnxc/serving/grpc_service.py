@@ -236,7 +236,7 @@ class _Inference:
         if len(data) < LONG_BYTES:
             self._ask(data, self._rpc.later)
         else:
-            self._threads.submit(self._ask, data, _at_once)
+            self._threads.submit(self._ask, data, self._threads.submit)
 
     def withdraw(self) -> None:
         """The client has gone: the request leaves the queue, if it still waits."""
@@ -285,10 +285,6 @@ class _Inference:
     def _dismiss(self) -> None:
         self._is_admitted = False
         self._service.requests.release()
-
-
-def _at_once(work: Callable[[], None]) -> None:
-    work()
 
 
 class _ModelInfer:

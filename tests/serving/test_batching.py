@@ -227,6 +227,36 @@ async def test_of_one_round_what_takes_few_rows_is_called_on_the_loop_and_a_seco
     assert [caller is threading.current_thread() for caller in model.callers[1:]] == here
 
 
+async def test_between_calls_on_the_loop_it_does_what_else_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others ask all the time, so that the queue is never empty: the loop is not theirs for that."""
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
+    model = HeldModel(max_queue=9)
+    model.release.release(999)
+    await model.infer([0], None)
+    seen: list[int] = []
+
+    async def ask_on_and_on() -> None:
+        while len(model.calls) < 50:
+            await model.infer([1], None)
+
+    async def look() -> None:
+        while len(model.calls) < 50:
+            seen.append(len(model.calls))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(look(), *(ask_on_and_on() for _ in range(4)))
+    assert set(range(2, 50)) <= set(seen)
+
+
+async def test_a_request_of_which_nobody_knows_the_sizes_is_called_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
+    model = HeldModel()
+    model.release.release(9)
+    for _ in range(3):
+        await model.batcher.infer(Request({"x": np.array([1])}, 1))
+    assert threading.current_thread() not in model.callers
+
+
 @pytest.mark.parametrize(("row_ns", "is_here"), [(90_000, True), (110_000, False)])
 async def test_what_many_rows_may_take_on_the_loop_grows_with_them(
     row_ns: int, is_here: bool, monkeypatch: pytest.MonkeyPatch
