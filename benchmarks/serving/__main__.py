@@ -53,6 +53,8 @@ def main() -> None:
 @click.option("--pause", default=0.0, help="Seconds between the requests of a client, in the mean.")
 def load(clients: int, seconds: float, reload_every: float, pause: float) -> None:
     """Check every answer under load, reloads and malformed requests."""
+    rng = random.Random(0)
+    asked = [_ask_scaled(rng) for _ in range(4096)]
     with tempfile.TemporaryDirectory() as folder:
         repository, staged = Path(folder) / "repository", Path(folder) / "staged"
         # Compiled beforehand: it would keep the clients waiting, which are in this process.
@@ -64,10 +66,10 @@ def load(clients: int, seconds: float, reload_every: float, pause: float) -> Non
             onnxc_server(repository, 1, "--poll", "1") as server,
             _reloading(staged, repository, reload_every) as versions,
         ):
-            asyncio.run(run_clients(server.address, clients, 2.0, _ask_scaled))
+            run_prepared_clients(server.address, clients, 2.0, asked)
             processor = server.processor_seconds()
             with _sampled(server.resident_bytes, seconds / 10) as memory:
-                outcome = asyncio.run(run_clients(server.address, clients, seconds, _ask_scaled, pause))
+                outcome = run_prepared_clients(server.address, clients, seconds, asked, pause_s=pause)
             processor = server.processor_seconds() - processor
     _print(f"{clients} clients, {len(versions)} reloads", outcome, processor)
     click.echo(f"  lost {outcome.lost}, mixed up {outcome.mixed}, malformed and refused {outcome.refused}")

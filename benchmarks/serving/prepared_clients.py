@@ -9,8 +9,8 @@ import selectors
 import socket
 import struct
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 
 from benchmarks.serving.clients import METHOD, Asked, Outcome
 from onnxc.serving.proto.inference_pb2 import ModelInferResponse
@@ -19,10 +19,11 @@ __all__ = ["run_prepared_clients"]
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+_OK, _INVALID_ARGUMENT = b"0", b"3"
 _END_STREAM = _ACK = 1
 _END_HEADERS = 4
 _HEAD = struct.Struct(">BHBBI")
-_INITIAL_WINDOW = 4
+_HEADER_TABLE_SIZE, _INITIAL_WINDOW = 1, 4
 _FIRST_WINDOW, _MOST_WINDOW = 65535, 2**31 - 1
 _MOST_BYTES = 1 << 14
 """Of a message: what fits into one frame, and with which nobody need ask what the server is ready to take."""
@@ -62,11 +63,13 @@ class _Connection:
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        settings = _frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW, _MOST_WINDOW))
-        self.socket.sendall(_PREFACE + settings + self._more_window(_MOST_WINDOW - _FIRST_WINDOW))
+        # Without a table every header comes in full, so that those of one call can be read without those before.
+        settings = struct.pack(">HIHI", _HEADER_TABLE_SIZE, 0, _INITIAL_WINDOW, _MOST_WINDOW)
+        head = _PREFACE + _frame(_SETTINGS, 0, 0, settings)
+        self.socket.sendall(head + self._more_window(_MOST_WINDOW - _FIRST_WINDOW))
         self._stream = -1
         self._unread = b""
-        self._message = b""
+        self._message, self._status = b"", b""
         self._taken = 0
 
     @staticmethod
@@ -76,16 +79,18 @@ class _Connection:
     def ask(self, message: bytes) -> None:
         """Begins a call with a message that has its length before it."""
         self._stream += 2
-        self._message = b""
+        self._message, self._status = b"", b""
         head = _frame(_HEADERS, _END_HEADERS, self._stream, _HEADER_BLOCK)
         self.socket.sendall(head + _frame(_DATA, _END_STREAM, self._stream, message))
 
-    def read(self) -> bytes | None:
-        """Takes what has come: the message of the answer when the call has ended, empty where it failed."""
+    def read(self) -> tuple[bytes, bytes] | None:
+        """Takes what has come: the message of the answer and the status, as text, when the call has ended."""
         ended = False
         for kind, flags, payload in self._frames():
             if kind == _DATA:
                 self._message += payload
+            elif kind == _HEADERS:
+                self._status = _status(payload)
             elif kind == _PING and not flags & _ACK:
                 self.socket.sendall(_frame(_PING, _ACK, 0, payload))
             elif kind == _SETTINGS and not flags & _ACK:
@@ -93,7 +98,7 @@ class _Connection:
             elif kind == _GOAWAY:
                 raise ConnectionError(f"the server ends the connection: {payload!r}")
             ended |= kind == _RST_STREAM or (kind in (_DATA, _HEADERS) and bool(flags & _END_STREAM))
-        return self._message[_PREFIX:] if ended else None
+        return (self._message[_PREFIX:], self._status) if ended else None
 
     def _frames(self) -> Iterator[tuple[int, int, bytes]]:
         data = self.socket.recv(1 << 16)
@@ -119,13 +124,25 @@ _PREFIX = 5
 """Of a message of gRPC: whether it is compressed, and its length."""
 
 
+def _status(block: bytes) -> bytes:
+    """How the call ended, by a block of headers that are not to be remembered; empty where it does not say."""
+    value = block.partition(b"grpc-status")[2]
+    return value[1 : 1 + value[0]] if value else b""
+
+
 def run_prepared_clients(
-    address: str, clients: int, seconds: float, asked: Sequence[Asked], rate: float | None = None
+    address: str,
+    clients: int,
+    seconds: float,
+    asked: Sequence[Asked],
+    rate: float | None = None,
+    pause_s: float = 0.0,
 ) -> Outcome:
     """What becomes of requests that are drawn from `asked`, each of a client that has none on its way.
 
-    Without a rate a client asks again when its answer is there. With one, requests come at random, so many a second,
-    whatever becomes of those before; their time is counted from then, also where all clients wait for an answer.
+    Without a rate a client asks again when its answer is there, after a pause of `pause_s` in the mean. With one,
+    requests come at random, so many a second, whatever becomes of those before. The time of a request is counted from
+    when it was due, also where all clients wait for an answer then.
     """
     rng = random.Random(0)
     prepared = [(_with_length(one.request.SerializeToString()), one) for one in asked]
@@ -136,26 +153,35 @@ def run_prepared_clients(
         for connection in idle:
             selector.register(connection.socket, selectors.EVENT_READ, connection)
         begun: dict[_Connection, tuple[float, Asked]] = {}
-        waiting: deque[float] = deque()
         started = time.perf_counter()
-        last, due = started + seconds, started
+        last = started + seconds
+
+        def after(now: float) -> float:
+            return now + (rng.expovariate(1 / pause_s) if pause_s else 0.0)
+
+        due = [after(started) for _ in range(clients if rate is None else 1)]
+        heapify(due)
         while True:
             now = time.perf_counter()
-            while rate is not None and due <= min(now, last):
-                waiting.append(due)
-                due += rng.expovariate(rate)
-            while idle and (waiting or (rate is None and now < last)):
+            while idle and due and due[0] <= min(now, last):
                 connection = idle.pop()
                 message, one = rng.choice(prepared)
-                begun[connection] = waiting.popleft() if waiting else time.perf_counter(), one
+                begun[connection] = due[0], one
                 connection.ask(message)
-            if not begun and (rate is None or due > last):
+                if rate is None:
+                    heappop(due)
+                else:
+                    heapreplace(due, due[0] + rng.expovariate(rate))
+            if not begun and due[0] > last:
                 break
-            for key, _ in selector.select(None if rate is None else max(due - time.perf_counter(), 0.0)):
-                message = key.data.read()
-                if message is not None:
+            wait_s = max(due[0] - time.perf_counter(), 0.0) if idle and due else None
+            for key, _ in selector.select(wait_s):
+                answer = key.data.read()
+                if answer is not None:
                     idle.append(key.data)
-                    _take(outcome, *begun.pop(key.data), message)
+                    _take(outcome, *begun.pop(key.data), *answer)
+                    if rate is None:
+                        heappush(due, after(time.perf_counter()))
         outcome.seconds = time.perf_counter() - started
         for connection in idle:
             connection.socket.close()
@@ -168,12 +194,14 @@ def _with_length(message: bytes) -> bytes:
     return struct.pack(">BI", 0, len(message)) + message
 
 
-def _take(outcome: Outcome, began: float, one: Asked, message: bytes) -> None:
+def _take(outcome: Outcome, due: float, one: Asked, message: bytes, status: bytes) -> None:
     """Notes an answer, or that there is none."""
-    took = time.perf_counter() - began
-    if not message:
+    took = time.perf_counter() - due
+    if one.is_malformed and status == _INVALID_ARGUMENT:
+        outcome.refused += 1
+    elif status != _OK:
         outcome.lost += 1
-    elif one.is_answered(ModelInferResponse.FromString(message)):
-        outcome.latencies.append(took)
-    else:
+    elif one.is_malformed or not one.is_answered(ModelInferResponse.FromString(message)):
         outcome.mixed += 1
+    else:
+        outcome.latencies.append(took)

@@ -69,6 +69,29 @@ def test_answers_that_are_wrong_and_those_that_do_not_come_are_counted() -> None
     assert len(outcome.latencies) > 0
 
 
+@pytest.mark.parametrize(
+    ("code", "refused", "lost"),
+    [(grpc.StatusCode.INVALID_ARGUMENT, True, False), (grpc.StatusCode.UNAVAILABLE, False, True)],
+)
+def test_malformed_requests_want_the_error_for_them(code: grpc.StatusCode, refused: bool, lost: bool) -> None:
+    def answer(rpc: Rpc, told: str) -> None:
+        rpc.finish(code=code, details="no")
+
+    malformed = [Asked(ModelInferRequest(), lambda answer: True, is_malformed=True)]
+    with serving(answer) as address:
+        outcome = run_prepared_clients(address, 2, 0.2, malformed)
+    assert (outcome.refused > 0, outcome.lost > 0, outcome.mixed) == (refused, lost, 0)
+    assert not outcome.latencies
+
+
+def test_an_answer_to_what_is_malformed_is_wrong() -> None:
+    malformed = [Asked(ModelInferRequest(), lambda answer: True, is_malformed=True)]
+    with serving(echo) as address:
+        outcome = run_prepared_clients(address, 2, 0.2, malformed)
+    assert outcome.mixed > 0
+    assert (outcome.lost, outcome.refused, outcome.latencies) == (0, 0, [])
+
+
 def test_requests_come_at_the_rate_that_is_asked_for() -> None:
     with serving(echo) as address:
         outcome = run_prepared_clients(address, 4, 0.5, ASKED, rate=400.0)
@@ -91,3 +114,10 @@ def test_answers_in_many_pieces_are_put_together() -> None:
 def test_requests_of_several_frames_are_refused() -> None:
     with pytest.raises(ValueError, match="a request has 20004 bytes"):
         run_prepared_clients("127.0.0.1:1", 1, 0.1, [Asked(ModelInferRequest(id="x" * 20_000), lambda answer: True)])
+
+
+def test_clients_pause_before_they_ask_again() -> None:
+    with serving(echo) as address:
+        outcome = run_prepared_clients(address, 4, 0.5, ASKED, pause_s=0.02)
+    assert (outcome.lost, outcome.mixed) == (0, 0)
+    assert 4 <= len(outcome.latencies) < 4 * 0.5 / 0.02 * 2
