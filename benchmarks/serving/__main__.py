@@ -287,6 +287,9 @@ def _asked(model: Path, sizes: str) -> list[Asked]:
     """Requests with drawn inputs; `sizes` of symbols as `batch=1,sequence=16`."""
     named = {name: int(size) for name, _, size in (part.partition("=") for part in sizes.split(",") if part)}
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    symbols = {size for info in session.get_inputs() for size in info.shape if isinstance(size, str)}
+    if not named.keys() <= symbols:
+        raise click.BadParameter(f"{model.name} has the symbols {', '.join(sorted(symbols))}", param_hint="--sizes")
     return [_ask_model(session, named, seed) for seed in range(16)]
 
 
