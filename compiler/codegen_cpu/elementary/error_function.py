@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     as_exponent,
     at_most,
     format_of,
+    long_polynomial,
     polynomial,
     to_bits,
     with_sign,
@@ -55,14 +56,14 @@ _FAR = {
 def erf(f: FunctionBuilder, x: Reg) -> Reg:
     """erf of each lane within 2 units in the last place; |erf| <= 1, erf(±inf) = ±1, -0.0 and NaN stay."""
     a = absolute(f, x)
-    near = f.multiply_add(a, polynomial(f, f.fmul(a, a), _NEAR[x.element]), a)
+    near = f.multiply_add(a, long_polynomial(f, f.fmul(a, a), _NEAR[x.element]), a)
     return with_sign(f, f.select(f.fcmp("ogt", a, _SPLIT), _far(f, a), near), x)
 
 
 def _far(f: FunctionBuilder, a: Reg) -> Reg:
     """erf between _SPLIT and infinity."""
     format = format_of(a)
-    q = polynomial(f, at_most(f, a, _BOUND[a.element]), _FAR[a.element])
+    q = long_polynomial(f, at_most(f, a, _BOUND[a.element]), _FAR[a.element])
     rounding = format.rounding + format.bias
     shifted = f.fadd(q, rounding)
     u = f.fsub(q, f.fsub(shifted, rounding))

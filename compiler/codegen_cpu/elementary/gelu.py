@@ -6,7 +6,7 @@ The coefficients are a minimax fit of our own.
 from math import pi, sqrt
 
 from onnxc.compiler.codegen_cpu.elementary.exponential import normal_exp2, sigmoid
-from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, polynomial
+from onnxc.compiler.codegen_cpu.elementary.lanes import absolute, at_most, long_polynomial
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Reg
 
@@ -17,6 +17,9 @@ _TAIL = (
     3.1159004265646217e-07, -7.81182141196268276e-09,
 )  # fmt: skip
 
+_BOUND = 20.0
+"""Here the probability of what lies beyond is 0, and has been for a while."""
+
 
 def gelu(f: FunctionBuilder, x: Reg) -> Reg:
     """x / 2 (1 + erf(x / sqrt(2))) within 2 units in the last place of x, below -9 0 or nearly; NaN stays.
@@ -24,8 +27,8 @@ def gelu(f: FunctionBuilder, x: Reg) -> Reg:
     The factor of x is 1 less the probability of what lies beyond it, where x is positive; where it is negative it is
     that probability, which 1 + erf has no digits of below -5.5.
     """
-    a = absolute(f, x)
-    beyond = normal_exp2(f, f.multiply_add(a, polynomial(f, a, _TAIL), -1.0))
+    a = at_most(f, absolute(f, x), _BOUND)
+    beyond = normal_exp2(f, f.multiply_add(a, long_polynomial(f, a, _TAIL), -1.0))
     return f.fmul(x, f.select(f.fcmp("ogt", x, 0.0), f.fsub(1.0, beyond), beyond))
 
 

@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     as_exponent,
     format_of,
     from_bits,
-    polynomial,
+    long_polynomial,
     to_bits,
     with_sign,
 )
@@ -72,7 +72,7 @@ def _split_normal(f: FunctionBuilder, x: Reg) -> tuple[Reg, Reg]:
 
 def _log_of_split(f: FunctionBuilder, e: Reg, r: Reg) -> Reg:
     """e ln 2 + log(1 + r)"""
-    q = f.multiply_add(polynomial(f, r, _LOG[r.element]), r, -0.5)
+    q = f.multiply_add(long_polynomial(f, r, _LOG[r.element]), r, -0.5)
     return f.multiply_add(e, math.log(2), f.multiply_add(f.fmul(r, r), q, r))
 
 

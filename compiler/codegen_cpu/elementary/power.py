@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_cpu.elementary.lanes import (
     absolute,
     at_least,
     at_most,
-    polynomial,
+    long_polynomial,
     to_bits,
     with_sign,
 )
@@ -52,7 +52,7 @@ def _log2(f: FunctionBuilder, a: Reg) -> Reg:
     """log2 of a >= 0 in f64; NaN stays."""
     e, m = split_positive(f, a)
     r = _widened(f, f.fsub(m, 1.0))
-    result = f.multiply_add(polynomial(f, r, _LOG2), r, f.convert("sitofp", e, r.type))
+    result = f.multiply_add(long_polynomial(f, r, _LOG2), r, f.convert("sitofp", e, r.type))
     pole = f.select(f.fcmp("oeq", a, 0.0), f.constant(a.type, -math.inf), a)
     is_positive = f.and_(f.fcmp("ogt", a, 0.0), f.fcmp("olt", a, math.inf))
     return f.select(is_positive, result, _widened(f, pole))
