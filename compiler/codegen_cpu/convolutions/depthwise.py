@@ -43,7 +43,10 @@ def emit_depthwise(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     x, w = operand_views(op)
     base = frame.inputs[frame.kernel.block.parameters.index(x.base)]
     image = Image(base, frame.size(x.offset), tuple(frame.size(stride) for stride in x.strides))
-    return _Depthwise(frame, op, x, w, image).emit(name)
+    memory = memory_type(x.base.dtype)
+    zeros = frame.f.alloca(memory, frame.lanes)
+    frame.f.store(frame.f.constant(vector_type(memory, frame.lanes), 0), zeros, align=64)
+    return _Depthwise(frame, op, x, w, image, zeros).emit(name)
 
 
 @record
@@ -68,6 +71,13 @@ class _Depthwise:
     w: View
     image: Image
     """What is read: the image, or what a unit copies of it."""
+
+    zeros: Reg
+    """A vector of them in memory, which is read where a column is not inside.
+
+    So that no address lies far from the image: a masked load of no lane faults nowhere, but where memory is not mapped,
+    as before and behind an arena, the processor takes microcode for it.
+    """
 
     @cached_property
     def sums(self) -> DType:
@@ -411,21 +421,26 @@ class _Depthwise:
             is_inside = inside.get(offset, TRUE)
             if is_inside == FALSE:
                 continue
-            reader = e if is_inside == TRUE else self._evaluator(mask, is_inside)
             column = f.mul(self.image.strides[-2], offset)
-            read = self._widened(reader.load(x, line, self._channels(reader, column, channel)), x)
+            at = self._column(x, line, self._channels(e, column, channel), is_inside)
+            read = self._widened(e.load(x, *at), x)
             read = read if self.group == 1 else f.shuffle(read, None, taken)
             for result, tap in meeting:
                 sums[result] = f.multiply_add(read, factors[tap], sums[result])
         return sums
 
+    def _column(self, x: Value, line: Reg, at: Index, is_inside: Reg) -> tuple[Reg, Index]:
+        """Where a column is read: at an index of its line, or zeros beside it."""
+        f = self.frame.f
+        if is_inside == TRUE:
+            return line, at
+        here = f.select(is_inside, f.gep(line, at.base, memory_type(x.dtype)), self.zeros)
+        if at.vector is None:
+            return here, Index(0, at.step)
+        return here, Index(0, at.step, f.select(is_inside, at.vector, f.constant(at.vector.type, 0)))
+
     def _widened(self, x: Reg, operand: Value) -> Reg:
         return emit_cast(x, operand.dtype, self.sums, self.frame.f)
-
-    def _evaluator(self, mask: Reg | None, inside: Reg) -> Evaluator:
-        """One that reads nothing where a column is not inside."""
-        lanes = self.frame.f.splat(inside, self.frame.lanes)
-        return self.frame.evaluator(self.frame.lanes, lanes if mask is None else self.frame.f.and_(mask, lanes))
 
     def _channels(self, e: Evaluator, offset: Int, channel: Int) -> Index:
         """Where the channels lie that a vector of filters from `channel` on reads."""
