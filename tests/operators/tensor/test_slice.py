@@ -10,7 +10,7 @@ from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.operators.tensor.slice import extent
 from onnxc.compiler.frontend.read import read_model
 from onnxc.compiler.ir.dim_symbols import evaluate
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Size, at_least
 from onnxc.compiler.ir.interpreter import interpret
 from onnxc.runtime.errors import InputError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, run_operator
@@ -136,6 +136,64 @@ def test_an_axis_with_known_ends_keeps_its_exact_size() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     (got,) = interpret(module, {"x": x, "end": i64(-1)})
     assert_same(got, x[:-1, 1:-1])
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "step"), [(0, 1, 1), (0, 3, 1), (1, 2, 1), (-2, 3, 2), (2, 2, 1), (3, 1, 1)]
+)
+def test_as_many_elements_lie_between_positions_as_these_are_apart(before: int, behind: int, step: int) -> None:
+    """At most, from whichever end each of both counts, and where one of them wraps around."""
+    model = model_from_text(
+        f"""
+        <ir_version: 10, opset_import: ["" : 21]>
+        main (float[N] x, int64[1] at) => (y) {{
+          before = Constant <value_ints = [{before}]> ()
+          behind = Constant <value_ints = [{behind}]> ()
+          axes = Constant <value_ints = [0]> ()
+          steps = Constant <value_ints = [{step}]> ()
+          starts = Add (at, before)
+          ends = Add (behind, at)
+          y = Slice (x, starts, ends, axes, steps)
+        }}
+        """
+    )
+    module = lower_model(check_model(read_model(model)))
+    (size,) = module.main.body.results[0].shape
+    assert at_least(-((before - behind) // step), size) is (behind >= before)
+    for position, length in product(POSITIONS, range(6)):
+        x = np.arange(length, dtype=np.float32)
+        start, end = ((position + added + 2**63) % 2**64 - 2**63 for added in (before, behind))
+        (got,) = interpret(module, {"x": x, "at": i64(position)})
+        assert_same(got, x[taken(length, start, end, step)])
+
+
+@pytest.mark.parametrize("position", [-9, -1, 0, 3, 4])
+def test_positions_that_are_one_at_most_are_of_the_first_axis(position: int) -> None:
+    """As those of a bag of embeddings, which PyTorch's exporter slices out of a vector of offsets."""
+    model = model_from_text(
+        """
+        <ir_version: 10, opset_import: ["" : 21]>
+        main (float[N, 16] x, int64[M] offsets, int64[1] bag) => (y) {
+          one = Constant <value_ints = [1]> ()
+          two = Constant <value_ints = [2]> ()
+          next = Add (bag, one)
+          last = Add (bag, two)
+          start = Slice (offsets, bag, next)
+          end = Slice (offsets, next, last)
+          y = Slice (x, start, end)
+        }
+        """
+    )
+    module = lower_model(check_model(read_model(model)))
+    assert module.main.body.results[0].shape[1] == 16
+    x, offsets = np.arange(96, dtype=np.float32).reshape(6, 16), i64(0, 2, 2, 5, 6)
+    starts, ends = (offsets[taken(5, at, at + 1, 1)] for at in (position, position + 1))
+    feed = {"x": x, "offsets": offsets, "bag": i64(position)}
+    if len(starts) != len(ends):
+        with pytest.raises(InputError, match="another number of entries"):
+            interpret(module, feed)
+        return
+    assert_same(interpret(module, feed)[0], x[starts[0] : ends[0]] if len(starts) else x)
 
 
 def test_a_slice_of_a_shape_is_known_in_sizes() -> None:

@@ -1,5 +1,7 @@
 """Sequences that loops fill: stacked where they are only joined, with the same results; left alone elsewhere."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,54 @@ def test_a_sequence_of_nothing_is_refused_at_the_call(keep: str) -> None:
     nothing = fed(0, 2) if keep == "yes" else feed | {"go": np.array(False)}
     with pytest.raises(onnxc.OnnxcError, match="ConcatFromSequence: the sequence is empty"):
         executable.run(None, nothing)
+
+
+BAGS = """<ir_version: 10, opset_import: ["" : 21]>
+m (float[N, 16] x, int64[M] offsets) => (y) {
+  zero = Constant <value = int64 {0}> ()
+  one = Constant <value_ints = [1]> ()
+  two = Constant <value_ints = [2]> ()
+  line = Constant <value_ints = [-1]> ()
+  nothing = Constant <value_floats = [0.0]> ()
+  bag_shape = Constant <value_ints = [1, 16]> ()
+  sum_axes = Constant <value_ints = [0]> ()
+  entries = Size (offsets)
+  bags = Sub (entries, one)
+  empty = SequenceEmpty ()
+  some = Less (zero, bags)
+  going = Squeeze (some)
+  last, all = Loop ("", going, zero, empty) <
+    body = b (int64 i, bool c, int64 bag, seq(float[1, A]) s) => (bool d, int64 after, seq(float[1, B]) longer) {
+    at = Reshape (bag, line)
+    next = Add (at, one)
+    behind = Add (at, two)
+    start = Slice (offsets, at, next)
+    end = Slice (offsets, next, behind)
+    is_empty = Equal (start, end)
+    row = If (is_empty) <
+      then_branch = t () => (none) { none = Expand (nothing, bag_shape) },
+      else_branch = e () => (total) {
+        rows = Slice (x, start, end)
+        total = ReduceSum (rows, sum_axes)
+      }>
+    longer = SequenceInsert (s, row)
+    after_line = Add (at, one)
+    after = Squeeze (after_line)
+    more = Less (after, bags)
+    d = Squeeze (more)
+  }>
+  y = ConcatFromSequence <axis = 0> (all)
+}
+"""
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 2, 5, 6], [0, 6], [1, 1]])
+def test_bags_of_embeddings_are_stacked(offsets: list[int]) -> None:
+    """As PyTorch's exporter writes them: the rows of a bag lie between two entries of a vector."""
+    module = lower_model(check_model(read_model(model_from_text(BAGS))))
+    stacked = stack_sequences(module)
+    assert not host_functions(stacked)
+    x = np.arange(96, dtype=np.float32).reshape(6, 16)
+    expected = np.stack([x[start:end].sum(axis=0) for start, end in pairwise(offsets)])
+    (got,) = interpret(stacked, {"x": x, "offsets": np.array(offsets)})
+    np.testing.assert_array_equal(got, expected)

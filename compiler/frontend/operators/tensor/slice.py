@@ -6,6 +6,8 @@ arithmetic on the run-time values, and only the clamped results become sizes.
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.shape_inputs import (
     as_vector,
@@ -81,15 +83,17 @@ def _vectors(node: Node) -> dict[str, Value]:
 
 
 def _slice_of_open_count(data: Value, given: Mapping[str, Value], node: Node, ir: Builder) -> Value:
-    """Where only data tells how many axes are sliced: every axis is, those that are not named as a whole."""
-    count = given["starts"].shape[0]
+    """Where only data tells how many axes are sliced: all that may be are, those that are not named as a whole."""
+    count, rank = given["starts"].shape[0], data.rank
+    if "axes" not in given:
+        rank = next((most for most in range(rank) if at_least(most, count)), rank)
     for name, vector in given.items():
         ir.guard(vector.shape[0], count, "equal", f"starts of Slice has another number of entries than {name}")
     ir.guard(data.rank, count, "at_least", f"starts of Slice has more entries than data has axes, {data.rank}")
     vectors = {name: ir.cast(ir.with_shape(vector, (count,)), I64) for name, vector in given.items()}
     axes = vectors.get("axes", ir.iota((count,), 0, I64))
-    starts, ends, steps = _for_all_axes(data.rank, axes, vectors["starts"], vectors["ends"], vectors.get("steps"), ir)
-    return _slice_by_data(data, range(data.rank), starts, ends, steps, node, ir)
+    starts, ends, steps = _for_all_axes(rank, axes, vectors["starts"], vectors["ends"], vectors.get("steps"), ir)
+    return _slice_by_data(data, range(rank), starts, ends, steps, node, ir)
 
 
 def _optional(name: str, default: Sequence[int], node: Node, ir: Builder) -> Value:
@@ -230,13 +234,39 @@ def _slice_by_data(
             data = ir.gather(data, _progression(bound[len(axes) + ordinal], firsts, steps, ordinal, ir), axis)
         return data
     known = zip(partly_known(starts), partly_known(ends), known_steps, strict=True)
+    apart = _apart(starts, ends)
     extents = [
-        (bound[ordinal], bound[len(axes) + ordinal])
+        (bound[ordinal], _at_most(apart[ordinal], step, bound[len(axes) + ordinal]))
         if start is None or end is None
         else extent(data.shape[axes[ordinal]], start, end, step)
         for ordinal, (start, end, step) in enumerate(known)
     ]
     return _sliced(data, axes, extents, known_steps, ir)
+
+
+def _apart(starts: Value, ends: Value) -> Sequence[int | None]:
+    """How far apart each end is from its start, where both are one value plus constants."""
+    (base, before), (other, behind) = map(_without_constant, (starts, ends))
+    if base != other:
+        return [None] * vector_length(starts)
+    return [int(distance) for distance in np.broadcast_to(behind - before, (vector_length(starts),))]
+
+
+def _without_constant(vector: Value) -> tuple[Value, np.ndarray]:
+    """A value and the constant that is added to it."""
+    if vector.op is not None and vector.op.name == "add":
+        for value, added in (vector.op.operands, vector.op.operands[::-1]):
+            if added.op is not None and added.op.name == "constant":
+                return value, added.op.array()
+    return vector, np.zeros(1, np.int64)
+
+
+def _at_most(apart: int | None, step: int, count: Dim) -> Dim:
+    """A count with the bound that it has: from a position on to one so far behind it lie no more elements.
+
+    That holds too where the positions count from different ends. It does not for steps backward.
+    """
+    return count if apart is None or apart < 0 or step < 1 else minimum(count, _ceildiv(apart, step))
 
 
 def _extents(sizes: Value, starts: Value, ends: Value, steps: Value, ir: Builder) -> tuple[Value, Value]:
