@@ -7,7 +7,13 @@ import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import ALIGNED_BYTES, LEAST_COPIED_ROWS, block_sides
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, cost_model
-from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, accumulator_of, flat_tile, joining_of
+from onnxc.compiler.codegen_gpu.schedules.elements import (
+    BLOCK,
+    accumulator_of,
+    flat_tile,
+    joining_of,
+    with_smaller_tiles,
+)
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
     WARP_GROUP_ROWS,
@@ -202,9 +208,10 @@ def _general(problem: KernelProblem, why: str) -> ContractionSchedule:
     dot = next(op for op in problem.block.ops if op.name == "dot")
     block, warps = flat_tile(product(dot.results[0].shape), BLOCK)
     sums = accumulator_of(dot)
-    return ContractionSchedule(
+    schedule = ContractionSchedule(
         algorithm="general", tile=Tile(1, block), arithmetic=arithmetic_of(sums, sums, "f32"), workers=warps, why=why
     )
+    return with_smaller_tiles(schedule)
 
 
 def _products(dtype: DType, sizes: Mapping[str, Amount], is_turned: bool) -> Products:

@@ -6,7 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, cost_model
-from onnxc.compiler.codegen_gpu.schedules.elements import WINDOW_BLOCK, accumulator_of, flat_tile, joining_of
+from onnxc.compiler.codegen_gpu.schedules.elements import (
+    WINDOW_BLOCK,
+    accumulator_of,
+    flat_tile,
+    joining_of,
+    with_smaller_tiles,
+)
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     TILED_DTYPES,
     WARP_GROUP_ROWS,
@@ -158,7 +164,7 @@ def _direct(problem: KernelProblem, op: Op, why: str) -> ConvolutionSchedule:
     tile, warps = _direct_tile(op)
     sums = accumulator_of(op)
     strip = _strip(op) if tile.rows > 1 else 1
-    return ConvolutionSchedule(
+    schedule = ConvolutionSchedule(
         algorithm="direct",
         tile=tile,
         arithmetic=arithmetic_of(sums, sums, "f32"),
@@ -167,6 +173,7 @@ def _direct(problem: KernelProblem, op: Op, why: str) -> ConvolutionSchedule:
         packing=_packing(problem, op, along_k=False),
         why=why,
     )
+    return with_smaller_tiles(schedule)
 
 
 def _direct_tile(op: Op) -> tuple[Tile, Warps]:

@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import BOOL, F32, DType
-from onnxc.compiler.ir.index_range import is_indexed
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.domain import affine_domain, crossed_axis
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
+    ContractionSchedule,
+    ConvolutionSchedule,
     Joining,
     NativeCallSchedule,
     PointwiseSchedule,
+    ScatterSchedule,
     Schedule,
     SuppressionSchedule,
     Tile,
@@ -34,16 +37,20 @@ __all__ = [
     "accumulator_of",
     "flat_tile",
     "joining_of",
+    "with_smaller_tiles",
 ]
 
 BLOCK = 1024
 """Elements in a flat tile: 8 for each thread of 4 warps."""
 
+WARP_THREADS = 32
+
 LANES_PER_WARP = 256
 """Elements of a tile that one warp takes, 8 for each thread."""
 
-SMALLEST_CHECKED = 256
-"""Elements in the smallest tile that a kernel with too many registers falls back to: 2 for each thread of 4 warps."""
+MOST_SMALLER, FEWEST_OF_A_THREAD = 2, 2
+"""How often a tile is halved where registers do not suffice, and the elements that a thread has then at least: it keeps
+a few numbers for each beside those that it has once."""
 
 WINDOW_BLOCK = 512
 """Elements in a flat tile where each lane goes through a window: half as many as elsewhere, for twice the programs."""
@@ -70,6 +77,47 @@ def flat_tile(count: Dim, block: int) -> tuple[int, Warps]:
     return block, Warps(max(1, min(4, block // LANES_PER_WARP)))
 
 
+_Tiled = TypeVar(
+    "_Tiled",
+    PointwiseSchedule,
+    ConcatenateSchedule,
+    WindowSchedule,
+    ScatterSchedule,
+    NativeCallSchedule,
+    ConvolutionSchedule,
+    ContractionSchedule,
+)
+
+
+def with_smaller_tiles(schedule: _Tiled) -> _Tiled:
+    """A schedule whose fallbacks have half of the tile, and a quarter, for as many threads."""
+    assert isinstance(schedule.workers, Warps), schedule
+    threads, smaller = schedule.workers.count * WARP_THREADS, [schedule]
+    while len(smaller) <= MOST_SMALLER:
+        each = _halved(smaller[-1])
+        if _elements(each) < FEWEST_OF_A_THREAD * threads:
+            break
+        smaller.append(each)
+    return replace(schedule, fallbacks=tuple(smaller[1:]))
+
+
+def _halved(schedule: _Tiled) -> _Tiled:
+    """The same with half of the elements of a program, or half of the side of a square."""
+    if isinstance(schedule, ConvolutionSchedule | ContractionSchedule):
+        tile = schedule.tile
+        if tile.rows > 1:
+            return replace(schedule, tile=replace(tile, rows=tile.rows // 2))
+        return replace(schedule, tile=replace(tile, columns=tile.columns // 2))
+    return replace(schedule, block=schedule.block // 2)
+
+
+def _elements(schedule: _Tiled) -> int:
+    """How many elements a program has."""
+    if isinstance(schedule, ConvolutionSchedule | ContractionSchedule):
+        return schedule.tile.rows * schedule.tile.columns
+    return schedule.block ** (2 if schedule.algorithm == "squares" else 1)
+
+
 def joining_of(count: Dim) -> Joining:
     """The launch that adds up the parts of `count` elements."""
     block, warps = flat_tile(count, BLOCK)
@@ -85,28 +133,20 @@ def accumulator_of(op: Op) -> DType:
 def _pointwise(problem: KernelProblem) -> Schedule:
     domain = affine_domain(sink_block(problem.block))
     if domain is not None and crossed_axis(domain, SMALLEST_CROSSED) is not None:
-        return PointwiseSchedule(algorithm="squares", block=SQUARE, workers=Warps(8))
+        return with_smaller_tiles(PointwiseSchedule(algorithm="squares", block=SQUARE, workers=Warps(8)))
     block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    schedule = PointwiseSchedule(algorithm="flat", block=block, workers=warps)
-    return replace(schedule, fallbacks=tuple(replace(schedule, block=less) for less in _smaller(problem, block)))
+    return with_smaller_tiles(PointwiseSchedule(algorithm="flat", block=block, workers=warps))
 
 
 def _concatenate(problem: KernelProblem) -> Schedule:
     block, warps = flat_tile(product(problem.block.results[0].shape), BLOCK)
-    schedule = ConcatenateSchedule(algorithm="flat", block=block, workers=warps)
-    return replace(schedule, fallbacks=tuple(replace(schedule, block=less) for less in _smaller(problem, block)))
-
-
-def _smaller(problem: KernelProblem, block: int) -> tuple[int, ...]:
-    """Fewer elements for as many threads, where indices from data are checked, which are i64 and told of if wrong."""
-    checks = any(is_indexed(op) for op in problem.block.ops)
-    return tuple(less for less in (block // 2, block // 4) if checks and less >= SMALLEST_CHECKED)
+    return with_smaller_tiles(ConcatenateSchedule(algorithm="flat", block=block, workers=warps))
 
 
 def _window(problem: KernelProblem) -> Schedule:
     op = next(op for op in problem.block.ops if op.name in ("reduce_window", "arg_reduce_window"))
     block, warps = flat_tile(product(op.results[0].shape), WINDOW_BLOCK)
-    return WindowSchedule(algorithm="flat", block=block, workers=warps)
+    return with_smaller_tiles(WindowSchedule(algorithm="flat", block=block, workers=warps))
 
 
 def _suppression(problem: KernelProblem) -> Schedule:
@@ -125,7 +165,7 @@ def _native_call(problem: KernelProblem) -> Schedule:
     match op.text("access"):
         case "elements":
             block, warps = flat_tile(product(op.results[0].shape), BLOCK)
-            return NativeCallSchedule(algorithm="elements", block=block, workers=warps)
+            return with_smaller_tiles(NativeCallSchedule(algorithm="elements", block=block, workers=warps))
         case "rows":
             width = max(power_of_two(size) for tensor in tensors if isinstance(size := tensor.shape[-1], int))
             count = product(op.results[0].shape[:-1])

@@ -6,7 +6,7 @@ A row is what an update goes to: a slice of the data, or an element of it where 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, flat_tile
+from onnxc.compiler.codegen_gpu.schedules.elements import BLOCK, flat_tile, with_smaller_tiles
 from onnxc.compiler.codegen_gpu.schedules.radix import RadixSort, digits_of
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.ir.dims import Dim, product
@@ -103,12 +103,12 @@ def scatter_candidates(problem: KernelProblem, case: Case) -> Sequence[ScatterSc
 def _flat(updates: Updates) -> ScatterSchedule:
     block, warps = flat_tile(updates.elements, BLOCK)
     work = updates.elements * updates.seen
-    return ScatterSchedule(algorithm="flat", block=block, workers=warps, loop_operations=work)
+    return with_smaller_tiles(ScatterSchedule(algorithm="flat", block=block, workers=warps, loop_operations=work))
 
 
 def _last(updates: Updates) -> ScatterSchedule:
     ordinals = updates.rows * I32.itemsize
-    return ScatterSchedule(
+    schedule = ScatterSchedule(
         algorithm="last",
         block=BLOCK,
         workers=Warps(4),
@@ -117,6 +117,7 @@ def _last(updates: Updates) -> ScatterSchedule:
         loop_bytes=2 * ordinals + updates.count * I32.itemsize,
         why="the last of many updates is looked for first",
     )
+    return with_smaller_tiles(schedule)
 
 
 def _sorted(updates: Updates, case: Case) -> ScatterSchedule:
@@ -124,7 +125,7 @@ def _sorted(updates: Updates, case: Case) -> ScatterSchedule:
     bits = (most - 1).bit_length() if most else I32.bits - 1
     radix = radix_of(updates, digits_of(bits))
     starts = updates.rows * I32.itemsize
-    return ScatterSchedule(
+    schedule = ScatterSchedule(
         algorithm="sorted",
         block=SEGMENT_BLOCK,
         digits=radix.digits,
@@ -134,3 +135,4 @@ def _sorted(updates: Updates, case: Case) -> ScatterSchedule:
         loop_bytes=radix.traffic_bytes + 2 * starts + 4 * updates.count * I32.itemsize,
         why="updates are many, and their order decides",
     )
+    return with_smaller_tiles(schedule)
