@@ -20,13 +20,21 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.device_code import DeviceKernel
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 
-__all__ = ["compile_kernels", "parameter_table"]
+__all__ = ["KernelsFailed", "compile_kernels", "parameter_table"]
 
 # After the parameters of the source come two addresses: scratch memory, and scratch memory of a profiler.
 _TRAILING_POINTERS = 2
 
 _WARP_THREADS = 32
 _SHOWN_FAILURES = 5
+
+
+class KernelsFailed(UnsupportedError):
+    """Kernels do not compile, or exceed what a card has; `compiled` are the others of the call, by their sources."""
+
+    def __init__(self, message: str, compiled: Mapping[KernelSource, DeviceKernel]) -> None:
+        super().__init__(message, code="kernel-compile-failed")
+        self.compiled = compiled
 
 
 def compile_kernels(
@@ -44,8 +52,8 @@ def compile_kernels(
     as this process may use CPUs, 8 at most. progress: is told how many different kernels are done, and of how many.
     names: what each source is called in an error. pool: the processes, by default those that this process keeps.
 
-    Raises UnsupportedError "kernel-compile-failed" with every kernel that does not compile or exceeds the target's
-    limits, InputError where it calls code of a custom operator, DeviceError where there is no triton.
+    Raises KernelsFailed ("kernel-compile-failed") with every kernel that does not compile or exceeds the target's
+    limits, and the others; InputError where it calls code of a custom operator, DeviceError where there is no triton.
     """
     card, installed = card_of(target), triton_version()
     keys = [kernel_key(source, target.name, installed) for source in sources]
@@ -74,7 +82,9 @@ def compile_kernels(
             if operator := different[key].operator:
                 raise InputError(f"the Triton code of {operator} does not compile: {reason}", code="triton-code")
         if failures:
-            raise _failure(failures, keys, different, names, target)
+            message = _failure_text(failures, keys, different, names, target)
+            compiled = {source: kernels[key] for source, key in zip(sources, keys, strict=True) if key in kernels}
+            raise KernelsFailed(message, compiled)
     return [kernels[key] for key in keys]
 
 
@@ -157,20 +167,19 @@ def _excess(cubin: Cubin, result: Compiled, card: Card) -> str:
     return f"a block needs {'; '.join(exceeded)}" if exceeded else ""
 
 
-def _failure(
+def _failure_text(
     failures: Mapping[str, str],
     keys: Sequence[str],
     sources: Mapping[str, KernelSource],
     names: Sequence[str],
     target: Target,
-) -> UnsupportedError:
+) -> str:
     called = dict(zip(reversed(keys), reversed(names), strict=True)) if names else {}
     shown = list(failures.items())[:_SHOWN_FAILURES]
     texts = [f"{called.get(key, _signature(key, sources[key]))}: {reason}" for key, reason in shown]
     more = f"\nand {len(failures) - len(shown)} more" if len(failures) > len(shown) else ""
     noun = "a kernel does" if len(failures) == 1 else f"{len(failures)} kernels do"
-    message = f"{noun} not compile for {target}\n" + "\n".join(texts) + more
-    return UnsupportedError(message, code="kernel-compile-failed")
+    return f"{noun} not compile for {target}\n" + "\n".join(texts) + more
 
 
 def _signature(key: str, source: KernelSource) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from onnxc.compiler.codegen_gpu.compile import compile_kernels as module
 from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Job
-from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels, parameter_table
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import KernelsFailed, compile_kernels, parameter_table
 from onnxc.compiler.codegen_gpu.compile.cubin import CubinParameter
 from onnxc.compiler.codegen_gpu.compile.kernel_pool import KernelPool, new_kernel_pool, shared_pool
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
@@ -66,6 +66,14 @@ def refused(*sources: KernelSource, pool: KernelPool | None = None, names: Seque
         compile_kernels(sources, H200, None, pool=pool, names=names)
     assert error.value.code == "kernel-compile-failed"
     return str(error.value)
+
+
+def test_what_compiles_beside_what_does_not_is_told() -> None:
+    good, other = elementwise(), reduction()
+    with pytest.raises(KernelsFailed) as error:
+        compile_kernels([good, WRONG, other], H200, None)
+    assert list(error.value.compiled) == [good, other]
+    assert [kernel.source for kernel in error.value.compiled.values()] == [good.text, other.text]
 
 
 def test_no_sources_give_no_kernels_and_start_nothing() -> None:

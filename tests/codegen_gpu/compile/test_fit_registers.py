@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
+from onnxc.compiler.codegen_gpu.compile.compile_kernels import KernelsFailed
 from onnxc.compiler.codegen_gpu.fit_registers import FittedPlan, fit_registers
 from onnxc.compiler.codegen_gpu.plan_target import gpu_plan_target
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelSource
@@ -23,15 +26,22 @@ def _plan() -> KernelPlan:
 
 
 class _Compiler:
-    """Compiles nothing; kernels have the stack that `stacks` says, in the order in which they are asked for."""
+    """Compiles nothing; kernels have the stack that `stacks` says, in the order in which they are asked for.
 
-    def __init__(self, *stacks: int) -> None:
+    None is one that fails.
+    """
+
+    def __init__(self, *stacks: int | None) -> None:
         self.stacks = list(stacks)
         self.asked: list[KernelSource] = []
 
     def __call__(self, sources: Sequence[KernelSource]) -> list[DeviceKernel]:
         self.asked += sources
-        return [_kernel(source, self.stacks.pop(0)) for source in sources]
+        stacks = [(source, self.stacks.pop(0)) for source in sources]
+        compiled = {source: _kernel(source, stack) for source, stack in stacks if stack is not None}
+        if len(compiled) < len(sources):
+            raise KernelsFailed("a block needs 73728 registers", compiled)
+        return [*compiled.values()]
 
 
 def _kernel(source: KernelSource, stack_bytes: int) -> DeviceKernel:
@@ -71,6 +81,38 @@ def test_where_all_have_some_the_least_is_taken() -> None:
     assert count > 2
     assert [kernel.stack_bytes for kernel in fitted.kernels.values()] == [16]
     assert len(compiler.asked) == count
+
+
+def test_what_does_not_compile_is_replaced_and_the_others_are_compiled_once() -> None:
+    types = ["bf16[8192, 4096]", "bf16[4096, 4096]", "f32[N]"]
+    module = make(types, lambda ir, a, b, x: [ir.dot(a, b, "mk,kn->mn"), ir.exp(x)])
+    plan, compiler = plan_kernels(module, gpu_plan_target(SM_90)), _Compiler(None, 0, None, 8, 0)
+    fitted = fit_registers(plan, SM_90, compiler)
+    product, elements = fitted.plan.kernels
+    assert elements == plan.kernels[1]
+    assert product.schedule.why == f"{plan.kernels[0].schedule.fallbacks[1].brief} has 8 bytes of stack"
+    assert len(compiler.asked) == 5
+    assert list(fitted.kernels) == [compiler.asked[4], compiler.asked[1]]
+
+
+def test_a_fallback_says_that_what_was_before_it_does_not_compile() -> None:
+    fitted = fit_registers(_plan(), SM_90, _Compiler(None, 0))
+    assert "128 x 128 x 64, 4 warps, 3 stages does not compile" in _schedule(fitted).why
+
+
+def test_what_has_stack_is_kept_where_nothing_else_compiles() -> None:
+    plan = _plan()
+    fitted = fit_registers(plan, SM_90, _Compiler(8, *[None] * len(plan.kernels[0].schedule.fallbacks)))
+    assert fitted.plan.kernels == plan.kernels
+    assert [kernel.stack_bytes for kernel in fitted.kernels.values()] == [8]
+
+
+def test_where_nothing_compiles_the_failure_is_told() -> None:
+    plan = _plan()
+    compiler = _Compiler(*[None] * (1 + len(plan.kernels[0].schedule.fallbacks)))
+    with pytest.raises(KernelsFailed, match="a block needs 73728 registers"):
+        fit_registers(plan, SM_90, compiler)
+    assert not compiler.stacks
 
 
 def test_fallbacks_are_within_each_other_and_need_no_more_memory_than_is_reserved() -> None:
