@@ -146,8 +146,8 @@ def _row(bench: Bench, sweep: Sweep) -> Row:
 
 
 def _costed(schedule: Schedule) -> Row:
-    """What the cost of a product depends on."""
-    if not isinstance(schedule, ContractionSchedule) or not isinstance(schedule.workers, Warps):
+    """What the cost of a product depends on; nothing where that is the one of another tile, times a factor."""
+    if not isinstance(schedule, ContractionSchedule) or not isinstance(schedule.workers, Warps) or schedule.hands_over:
         return {}
     tile, workers = schedule.tile, schedule.workers
     return {

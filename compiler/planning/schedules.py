@@ -163,7 +163,8 @@ class Schedule:
         parts = (getattr(self, name, None) for name in ("tile", "block", "workers", "split"))
         tile, block, workers, split = parts
         shared = f", {split} programs share each" if split not in (None, 1) else ""
-        return f"{tile or f'{block} elements'}, {workers}{shared}"
+        others = " beside those that copy" if getattr(self, "hands_over", False) else ""
+        return f"{tile or f'{block} elements'}, {workers}{others}{shared}"
 
     def layout_of(self, parameter: int) -> Layout | None:
         """The layout of a parameter that is a constant; None for row-major."""
@@ -238,7 +239,7 @@ class ContractionSchedule(Schedule):
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
     packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
     panels. resident: how many programs there are at most, each of which makes one tile after the other; 0 for one tile
-    of each.
+    of each. hands_over: warps of their own copy blocks, and leave registers to those that multiply.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
@@ -252,6 +253,7 @@ class ContractionSchedule(Schedule):
     split: int = 1
     block_copies: bool = False
     resident: int = 0
+    hands_over: bool = False
 
 
 @record(kw_only=True)

@@ -7,7 +7,7 @@ the same order.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides, column_strides
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
@@ -36,6 +36,9 @@ M, N = 0, 1
 
 MOST_SUMS, WARP_THREADS = 128, 32
 """Sums of a thread beside which what follows finds no registers: gelu of so many had 40 to 230 bytes of stack."""
+
+GROUP_WARPS = 4
+"""Warps that multiply together."""
 
 GROUP_ROWS = 8
 """Tiles of so many rows are made column by column, so that what they read is still in the cache."""
@@ -95,9 +98,13 @@ class _Tiles:
         self.tiles = (row_tiles, column_tiles)
         if resident := self.schedule.resident:
             blocks = self._blocks({})
-            with b.loop(b.program(), frame.size(row_tiles * column_tiles), resident, "tile", joined=True) as stayed:
+            count, hands_over = row_tiles * column_tiles, self.schedule.hands_over
+            options = {"hands_over": True} if hands_over else {"joined": True}
+            with b.loop(b.program(), frame.size(count), resident, "tile", **options) as stayed:
                 self._emit_tile({}, 0, stayed, blocks)
-            return frame.step((minimum(row_tiles * column_tiles, resident),))
+            # The compiler makes a group of so many warps for the copies, and one for each half of the rows.
+            warps = replace(frame.warps, count=GROUP_WARPS) if hands_over else frame.warps
+            return frame.step((minimum(count, resident),), warps)
         outer_sizes = [problem.sizes[letter] for letter in problem.outer]
         counts: list[Dim] = [*outer_sizes, self.parts, row_tiles * column_tiles]
         *outer, part, ordinal = unravel(b, b.program(), [frame.size(size) for size in counts])
@@ -116,7 +123,13 @@ class _Tiles:
         m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
         coordinates = dict(outer) | dict(zip(problem.m, unravel(b, row, m_sizes), strict=True))
         letters = parse_equation(problem.dot.attributes["equation"])[2]
-        for start, width, sums in halves(frame, tile, starts[1], total, MOST_SUMS):
+        # What copies has left its registers to those that multiply.
+        parts = (
+            [(starts[1], tile.columns, total)]
+            if self.schedule.hands_over
+            else halves(frame, tile, starts[1], total, MOST_SUMS)
+        )
+        for start, width, sums in parts:
             column = b.add(start, b.lanes(N, width))
             masks = {M: row_mask, N: self._mask(column, problem.columns, tile.columns)}
             lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, width)}

@@ -53,6 +53,11 @@ class Card:
         """Whether groups of four warps multiply, which read operands in shared memory; else single warps do."""
         return self.architecture >= WARP_GROUPS_FROM
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether warps that copy leave registers to those that multiply: compiled for, and read, on sm_90 alone."""
+        return self.architecture == WARP_GROUPS_FROM
+
     def blocks_at_once(self, threads: int, registers: int, shared_bytes: int) -> int:
         """How many CTAs of so many threads, registers of each, and shared memory an SM can hold at once."""
         # Warps get registers in units of 256.

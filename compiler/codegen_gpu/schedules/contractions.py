@@ -76,6 +76,11 @@ RESIDENT_TILE = 128 * 128
 """The elements of tiles whose programs stay, two on a multiprocessor: [4096, 768] by [768, 2304] of bf16 took 34 us on
 an H200 with a program for each, 28 with 264 that stay, and 32 with 132 that make tiles of twice the size."""
 
+HANDED_OVER, HANDED_OVER_SECONDS = Tile(128, 256, 64), 32 / 28
+"""The tile whose blocks warps of their own copy, and what it takes by that of tiles of half the columns, two programs
+of which are on a multiprocessor. Measured on an H200 without such warps; with them it has not run, so that it is a
+candidate for sweeps and never the first."""
+
 _DESCRIPTOR_BYTES = 128
 """What the copy engine is told of an operand, in memory of each program's own."""
 
@@ -122,7 +127,7 @@ def contraction_candidates(
     sizes = [case.sizes[name] for name in ("rows", "columns", "depth")]
     if case.sweep is not None and case.sweep.measure == "rows":
         sizes[0] = case.sweep.samples[-1]
-    candidates = []
+    candidates: list[ContractionSchedule] = []
     stored = max(value.dtype.itemsize for value in problem.block.results) if has_sides and not gemm.outer else 0
     for tile, warps in _tiles(dtype, sizes, stored, _most_sums(arithmetic, dtype, model), model):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
@@ -147,7 +152,31 @@ def contraction_candidates(
                     resident=resident,
                 )
             )
-    return candidates
+    return [*candidates, *_handing_over(gemm, candidates, sizes, stored, model)]
+
+
+def _handing_over(
+    gemm: Problem, candidates: Sequence[ContractionSchedule], sizes: Sequence[int], stored: int, model: CostModel
+) -> Iterator[ContractionSchedule]:
+    """The largest tile, whose blocks are copied by warps of their own, beside one whose programs stay."""
+    alike = next((each for each in candidates if each.resident), None)
+    tile = HANDED_OVER
+    is_filled = sizes[0] >= tile.rows and sizes[1] >= tile.columns and sizes[2] >= tile.depth
+    if alike is None or _resident_tile(stored) != RESIDENT_TILE or not (model.card.hands_over and is_filled):
+        return
+    # What is stored goes through shared memory by halves of the rows.
+    item, room = gemm.dot.operands[0].dtype.itemsize, model.card.shared_bytes_per_sm - model.card.reserved_shared_bytes
+    room -= max(stored, item) * tile.rows * tile.columns // 2
+    stages = next(n for n in _PIPELINE_STAGES if n * (tile.rows + tile.columns) * tile.depth * item <= room)
+    programs, resident = _programs(gemm, tile, 1), model.card.sms
+    yield replace(
+        alike,
+        tile=tile,
+        workers=Warps(8, stages),
+        programs=minimum(programs, resident),
+        resident=resident,
+        hands_over=True,
+    )
 
 
 def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:
@@ -170,9 +199,14 @@ def _seconds(
     assert gemm is not None, problem
     assert isinstance(schedule.workers, Warps), schedule
     is_turned = schedule.packing is None and gemm.b_stride(gemm.k) != 1
-    tile, products = schedule.tile, _products(gemm.dot.operands[0].dtype, sizes, is_turned)
-    seconds = product_seconds(products, tile, schedule.workers, schedule.split, schedule.arithmetic, cost_model(target))
-    is_filled = products.programs(tile, 1) >= 2 * cost_model(target).card.sms
+    products, model = _products(gemm.dot.operands[0].dtype, sizes, is_turned), cost_model(target)
+    tile, workers = schedule.tile, schedule.workers
+    if schedule.hands_over:
+        tile, workers = replace(tile, columns=tile.columns // 2), replace(workers, count=workers.count // 2)
+    seconds = product_seconds(products, tile, workers, schedule.split, schedule.arithmetic, model)
+    if schedule.hands_over:
+        seconds = HANDED_OVER_SECONDS * seconds
+    is_filled = products.programs(tile, 1) >= 2 * model.card.sms
     is_poor = (tile.rows <= LEAST_ROWS) & (products.rows >= MANY_ROWS) | is_filled & (schedule.split > 1)
     return np.where(is_poor, np.inf, seconds)
 

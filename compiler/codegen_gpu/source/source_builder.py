@@ -144,17 +144,26 @@ class SourceBuilder:
 
     @contextmanager
     def loop(
-        self, start: Int, stop: Int, step: Int = 1, prefix: str = "i", stages: int = 0, joined: bool = False
+        self,
+        start: Int,
+        stop: Int,
+        step: Int = 1,
+        prefix: str = "i",
+        stages: int = 0,
+        joined: bool = False,
+        hands_over: bool = False,
     ) -> Iterator[Expr]:
         """The statements for a counter from `start` to below `stop`, a tensor for the interpreter too.
 
         stages: of a pipeline of all loads; 0 for one of the loads that tensor cores multiply alone. joined: whether the
         loop in this one goes on from round to round, so that its loads begin while what follows it is still computed.
+        hands_over: whether warps of their own do all loads of the loop in this one.
         """
         name = self.fresh(prefix)
         self._variables.add(name)
         bounds = f"{start}, {stop}, {step}"
         options = [f"num_stages={stages}"] * bool(stages) + ["flatten=True"] * joined
+        options += ["warp_specialize=True"] * hands_over
         counted = f"tl.range({', '.join((bounds, *options))})" if options else f"range({bounds})"
         with self.block(f"for {name} in {counted}"):
             yield self.variable(f"{name} + tl.full([], 0, tl.int32)", prefix=prefix)
