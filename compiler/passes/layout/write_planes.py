@@ -17,6 +17,7 @@ from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.layout.moved_layouts import Layout
 from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned
+from onnxc.compiler.passes.layout.windows_apart import sums_of_windows, windows_lie_apart
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
 from onnxc.compiler.passes.simplify.rules.transposes import transpose_nothing
@@ -59,7 +60,7 @@ def turn_first(op: Op, build: Rewriter) -> Outcome:
 @rule("convolution")
 def turn_behind(op: Op, build: Rewriter) -> Outcome:
     """convolution(x, w) = transpose(planes(x, w)), where channels last no products lie side by side, or few do"""
-    if not _has_planes(op) or not (_is_scattered(op) or is_faster_turned(op)):
+    if not _gains_behind(op):
         return None
     return _planes_of(op.result.rank).seen(_planes(op, build), build)
 
@@ -156,6 +157,8 @@ def _are_planes(value: Value) -> bool:
 
 
 def _planes(op: Op, build: Rewriter) -> Value:
+    if _sums_windows(op):
+        return sums_of_windows(op, build)
     images, _ = op.text("dimensions").split("->")
     attributes: dict[str, Attribute] = {**op.attributes, "dimensions": f"{images}->{image_labels(op.result.rank - 2)}"}
     return build.op("convolution", op.operands, attributes)[0]
@@ -163,7 +166,18 @@ def _planes(op: Op, build: Rewriter) -> Value:
 
 def _gains(op: Op) -> bool:
     """Whether turning the result takes longer than what the kernel of planes loses, and there is one for it."""
-    return _has_planes(op) and (_is_scattered(op) or is_faster_as_planes(op))
+    return _sums_windows(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_as_planes(op)))
+
+
+def _gains_behind(op: Op) -> bool:
+    """The same where the planes are turned behind."""
+    return _sums_windows(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_turned(op)))
+
+
+def _sums_windows(op: Op) -> bool:
+    """Whether planes are no convolution, but sums of what lies under its windows."""
+    is_of_floats = {op.operands[0].dtype, op.operands[1].dtype, op.dtype()} <= {F32, F64}
+    return op.text("dimensions") == channels_innermost(op.result.rank - 2) and is_of_floats and windows_lie_apart(op)
 
 
 def _is_scattered(op: Op) -> bool:
