@@ -8,6 +8,7 @@ import onnxc
 from onnxc.compiler.frontend.check import check_model
 from onnxc.compiler.frontend.lower import lower_model
 from onnxc.compiler.frontend.read import read_model
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import walk
 from onnxc.runtime.errors import InputError
@@ -147,6 +148,44 @@ def test_unique_is_numpy_unique(way: str, is_sorted: int, axis: int | None, x: n
     got = run_operator("Unique", {"X": x}, opset=11, way=way, outputs=4, sorted=is_sorted, **attributes)
     for actual, expected in zip(got, (y, first, inverse.reshape(-1), counts), strict=True):
         assert_same(actual, expected)
+
+
+def long_rows(dtype: type, common: int) -> np.ndarray:
+    """Rows of 40 elements, some of them equal, of which the first ones are all the same."""
+    drawn = np.random.default_rng(0).integers(0, 2, (24, 40))
+    drawn[:, :common], drawn[12:18] = 1, drawn[:6]
+    return drawn.astype(dtype)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("common", [0, 20, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_])
+def test_rows_that_their_first_elements_do_not_decide(way: str, dtype: type, common: int) -> None:
+    x = long_rows(dtype, common)
+    expected = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=0)
+    got = run_operator("Unique", {"X": x}, opset=11, way=way, outputs=4, axis=0)
+    for actual, wanted in zip(got, expected, strict=True):
+        assert_same(actual, wanted.reshape(actual.shape))
+
+
+def test_nan_behind_the_first_elements() -> None:
+    x = long_rows(np.float32, common=20)
+    x[:, :2] = (NAN, -0.0)
+    x[::2, 1], x[12, 30] = 0.0, NAN
+    y, first, inverse, _ = run_operator("Unique", {"X": x}, opset=11, outputs=4, axis=0)
+    assert_same(y, x[first])
+    np.testing.assert_array_equal(y[inverse], x)
+    assert 12 in first
+    assert inverse[13] == inverse[1]
+
+
+@pytest.mark.parametrize("width", ["3", "40", "m"])
+def test_rows_are_not_compared_with_each_other(width: str) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    rows (float[n, {width}] x) => (float[u, {width}] y) {{ y = Unique <axis = 0> (x) }}"""
+    module = lower_model(check_model(read_model(model_from_text(text))))
+    shapes = [result.shape for op in walk(module.main.body) for result in op.results if result.tensor.shape is not None]
+    assert all(shape.count(Size.symbol("n")) <= 1 for shape in shapes)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((3, 0), 0), ((0, 3), 1), ((2, 0, 3), -1), ((0, 0), 0)])
