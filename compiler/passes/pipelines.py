@@ -8,6 +8,7 @@ from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layo
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
+from onnxc.compiler.passes.layout.window_products import window_products
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
 from onnxc.compiler.passes.loops.fuse_recurrences import fuse_recurrences
@@ -152,7 +153,7 @@ GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
 """For tensor cores, which multiply blocks of matrices."""
 
-CPU_TYPES: tuple[Pass, ...] = (pixel_products, phases_as_filters, phases_apart)
+CPU_TYPES: tuple[Pass, ...] = (pixel_products, window_products, phases_as_filters, phases_apart)
 """For what a precision has stored in 16 bits, too, and what was widened."""
 
 CPU_OPERANDS: tuple[Pass, ...] = (
