@@ -86,6 +86,25 @@ def test_what_has_no_instruction_is_computed_where_it_is_wanted(target: str, has
     assert ("fpext" in f.text(), "fptrunc" in f.text()) == (has_instructions, has_instructions)
 
 
+def test_one_half_is_in_no_register_with_what_was_there() -> None:
+    """A lane of its own would be inserted into a register whose other lanes a sum may still be waiting for."""
+    f = FunctionBuilder("f", [("i16", "x"), ("ptr", "out")], features=parse_target("cpu:x86-64-v3").features)
+    x, out = f.parameters
+    f.store(from_memory(x, F16, f), out)
+    f.ret()
+    assert "to half" not in f.text()
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_every_half_is_widened_alone(target: Target) -> None:
+    native = Native(make(["f16[N, 1]"], lambda ir, x: ir.scan_axis(ir.cast(x, F32), "prod", 1)), target)
+    with np.errstate(invalid="ignore"):
+        wanted = HALVES.astype(np.float32)
+        found = native(HALVES.reshape(-1, 1))[0].reshape(-1)
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
 def test_what_was_widened_is_not_rounded_again() -> None:
     f = FunctionBuilder("f", [("<8 x i16>", "x")], features=parse_target("cpu:x86-64-v2").features)
     (x,) = f.parameters
