@@ -27,6 +27,7 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
+from onnxc.compiler.planning.fusion.groups import Computes
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.views import View, crosses, is_dense
@@ -66,12 +67,20 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         compiles_steps=True,
         index_limit=INDEX_WORK,
         arranges=_ARRANGES,
+        computes=_COMPUTES,
         shares_code=_reads_scalar,
         joins_sizes=True,
     )
 
 
 _ARRANGES: tuple[KernelKind, ...] = ("attention",)
+
+_COMPUTES: Computes = {"scan": (6,)}
+"""What a scan computes as it reads, in the costs of the primitives: each sum waits for the one before in any case.
+
+Running sums of i64 of a comparison of f32[1000, 1000] along the first axis, written before and computed: 669 and 190
+us, along the last 533 and 385; of products of f32 240 and 154, 868 and 641. The 1,000,003 f32 of NonZero, with 0, 2 and
+6: 985, 922 and 751."""
 
 
 def _measures(problem: KernelProblem) -> Mapping[str, Measure]:

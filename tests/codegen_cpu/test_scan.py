@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, U8, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
@@ -62,6 +62,29 @@ def test_the_operand_may_be_a_view() -> None:
     native = Native(make(["f32[N, M, K]"], lambda ir, x: build(ir, ir.transpose(x, (2, 0, 1)))))
     for shape in SHAPES:
         native.check(_numbers(F32, *shape), bound=1e-6)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_a_little_work_is_done_as_it_is_scanned(target: Target) -> None:
+    """As where a mask is counted."""
+
+    def count(ir: Builder, x: Value) -> list[Value]:
+        mask = ir.cast(ir.less(x, 0.0), I64)
+        return [ir.scan_axis(mask, "sum", axis, exclusive) for axis in range(3) for exclusive in (False, True)]
+
+    native = Native(make(["f32[N, M, K]"], count), target)
+    assert set(native.kernels()) == {"scan"}
+    for shape in SHAPES:
+        native.check(np.resize(odd_values(F32), shape))
+    alone = Native(make(["f32[N]"], lambda ir, x: ir.scan_axis(ir.cast(ir.less(x, 0.0), I64), "sum", 0)), target)
+    for size in (0, 1, 17, 100):
+        alone.check(np.resize(odd_values(F32), size))
+
+
+def test_much_work_is_done_before() -> None:
+    native = Native(make(["f32[N, M]"], lambda ir, x: ir.scan_axis(ir.exp(ir.exp(x)), "sum", 1)))
+    assert native.kernels() == ["pointwise", "scan"]
+    native.check(_numbers(F32, 3, 17) / 16, bound=1e-5)
 
 
 def test_what_crosses_memory_is_turned_before_it_is_scanned() -> None:
