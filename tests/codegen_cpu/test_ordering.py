@@ -139,6 +139,21 @@ def test_lanes_hold_the_best_few_of_many_short_lines(shape: tuple[int, ...], cou
     _check(native, sample(F32, *shape))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shortest"), [(U8, 16), (BOOL, 16), (F16, 24), (BF16, 24), (F32, 48), (I32, 36), (F64, 60), (I64, 36)]
+)
+def test_how_long_lines_are_that_are_sorted_by_digits(dtype: DType, shortest: int) -> None:
+    """The more bytes may differ, the longer; where only a call tells, it decides."""
+    for length, algorithm in ((shortest - 1, "heap"), (shortest, "radix")):
+        native = Native(make([f"{dtype}[3, {length}]"], lambda ir, x: [*ir.sort(x, 1)]))
+        assert [kernel.schedule.algorithm for kernel in native.plan.kernels] == [algorithm]
+        _check(native, sample(dtype, 3, length))
+        _check(native, np.resize(odd_values(dtype), (3, length)))
+    native = Native(make([f"{dtype}[3, N]"], lambda ir, x: [*ir.sort(x, 1)]))
+    for length in (0, 1, shortest - 1, shortest, shortest + 1):
+        _check(native, sample(dtype, 3, length))
+
+
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, I64, U8, F16], ids=str)
 def test_the_best_many_are_chosen_below_a_limit(dtype: DType, target: Target) -> None:

@@ -18,9 +18,9 @@ from onnxc.compiler.codegen_cpu.schedules.orders import (
     LEAST_FULL,
     LONGEST_RADIX,
     NARROWEST_CHOICE,
-    SHORTEST_RADIX,
     WIDEST_CHOICE,
     fewest_by_digits,
+    shortest_by_digits,
 )
 from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function
 from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder, as_reg
@@ -200,7 +200,8 @@ class _Lines:
         if self.algorithm == "heap":
             self._by_heaps(line)
             return
-        fits = f.icmp("ule", f.sub(self.length, SHORTEST_RADIX), LONGEST_RADIX - SHORTEST_RADIX)
+        shortest = shortest_by_digits(self.op.operands[0].dtype)
+        fits = f.icmp("ule", f.sub(self.length, shortest), LONGEST_RADIX - shortest)
         sorts = f.and_(fits, f.icmp("eq", self.count, self.length))
         operands = (line.source, self.source_stride, line.values, line.indices, self.length)
         f.if_(sorts, lambda: f.call(f"{self.name}_radix", "void", *operands), lambda: self._by_heaps(line))
