@@ -101,6 +101,11 @@ def _orders() -> Iterator[OperatorCase]:
             )
     for dtype, count in product(("float32", "int64"), (1000, 50000)):
         yield case("Unique<sorted = 1>(x)", operand("x", dtype, (count,), "integers", 500))
+    for dtype, rows in product(("float32", "int64"), ((4099, 7), (1000, 2), (100, 100))):
+        yield case("Unique<axis = 0>(x)", operand("x", dtype, rows, "integers", 100))
+    for dtype, length in product(("float32", "float64", "int64"), (32, 48)):
+        whole = operand("x", dtype, (1024, length), high=100000)
+        yield case("TopK(x, k)", whole, constants=f"int64[1] k = {{{length}}}", outputs="y, places")
 
 
 def _selections() -> Iterator[OperatorCase]:

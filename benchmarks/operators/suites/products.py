@@ -1,6 +1,7 @@
 """Matrix products, convolutions, attention and recurrent layers: a few of each, for models measure these."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 from benchmarks.operators.case import OperatorCase, case, operand
@@ -36,6 +37,7 @@ def cases() -> Iterator[OperatorCase]:
         yield case(f'Einsum<equation = "{equation}">(a, b)', operand("a", "float32", a), operand("b", "float32", b))
     yield from (case("MatMulInteger(a, b)", operand("a", "uint8", a), operand("b", "int8", b)) for a, b in PAIRS[:5])
     yield from in_forms(_convolutions(), "symbolic", "open", "sliced", "transposed", "then transposed", "before")
+    yield from _open_convolutions()
     yield from _layers()
     yield case("Det(x)", operand("x", "float32", (64, 8, 8)))
 
@@ -57,6 +59,16 @@ def _convolutions() -> Iterator[OperatorCase]:
         operand("x", "float32", (1, 64, 28, 28)),
         operand("w", "float32", (64, 32, 2, 2)),
     )
+
+
+def _open_convolutions() -> Iterator[OperatorCase]:
+    """All sizes of filters are symbols."""
+    image, filters = ("N", "C", "H", "W"), ("M", "C", "K", "L")
+    sizes = {"N": 1, "C": 32, "H": 28, "W": 28, "M": 64, "K": 3, "L": 3}
+    for operator, dtype in (("Conv", "float32"), ("ConvInteger", "uint8")):
+        operands = operand("x", dtype, image), operand("w", dtype, filters)
+        known = case(f"{operator}<pads = [1, 1, 1, 1]>(x, w)", *operands)
+        yield replace(known, form="open", sizes=sizes)
 
 
 def _layers() -> Iterator[OperatorCase]:
