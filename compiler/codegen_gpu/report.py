@@ -7,6 +7,7 @@ JSON values throughout. A size that only a call decides is a text in the names o
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnxc.compiler.codegen_gpu.kernel_work import DeviceWork, work_of
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.cost_model import CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.source.kernel_source import DeviceStep, KernelCode, KernelSource
 from onnxc.compiler.codegen_gpu.transfers import ReportedCopy, find_transfers, host_reason, op_text
@@ -29,7 +30,7 @@ from onnxc.runtime.records import record
 
 __all__ = ["make_report"]
 
-_WARP_THREADS, _FEW_WARPS = 32, 4
+_FEW_WARPS = 4
 _SHOWN_KEY = 12
 
 
@@ -105,7 +106,7 @@ class _Report:
             return {"seconds": 0.0, "bound": "nothing is launched"}
         main = next((step for step in steps if step.source.cooperative), steps[0])
         kernel = self.kernels[main.source]
-        at_once = self.model.card.blocks_at_once(kernel.warps * _WARP_THREADS, kernel.registers, kernel.shared_bytes)
+        at_once = self.model.card.blocks_at_once(kernel.warps * WARP_THREADS, kernel.registers, kernel.shared_bytes)
         if work.unit != "fp32":
             # As in product_tiles.py: a few programs keep the tensor cores of a multiprocessor busy.
             at_once = min(at_once, 2 if kernel.warps <= _FEW_WARPS else 1)
@@ -144,7 +145,7 @@ class _Report:
 
     def _kernel(self, kernel: DeviceKernel) -> JsonValue:
         """What the compiler made of a source."""
-        threads = kernel.warps * _WARP_THREADS
+        threads = kernel.warps * WARP_THREADS
         return {
             "key": kernel.key[:_SHOWN_KEY],
             "warps": kernel.warps,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from onnxc.compiler.codegen_gpu.growing_sizes import GrowingSizes
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.size_table import SizeTable
 from onnxc.compiler.codegen_gpu.source.kernel_source import Argument, DeviceStep, KernelCode
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
@@ -29,8 +30,6 @@ _GRID, _BLOCK, _SHARED, _STREAM, _ATTRIBUTES, _ATTRIBUTE_COUNT = 0, 12, 24, 32, 
 # CUlaunchAttribute of cuda.h: which, and its value; CU_LAUNCH_ATTRIBUTE_COOPERATIVE asks that all programs run at once,
 # which the driver refuses where the device has no room for them.
 _ATTRIBUTE_BYTES, _VALUE, _COOPERATIVE = 72, 8, 2
-
-_WARP_THREADS = 32
 
 _NULL = Reg("null", "ptr")
 
@@ -154,7 +153,7 @@ class _Launches:
         def call() -> None:
             for index, word in enumerate([*words, behind if kernel.scratch_bytes else 0, 0]):
                 f.store(word, f.gep(self.words, index, "i64"), align=8)
-            for index, size in enumerate([*grid, _WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
+            for index, size in enumerate([*grid, WARP_THREADS * kernel.warps, 1, 1, kernel.shared_bytes]):
                 f.store(f.convert("trunc", size, "i32"), f.gep(self.config, _GRID + 4 * index), align=4)
             if self.has_attribute:
                 f.store(int(kernel.cooperative), f.gep(self.config, _ATTRIBUTE_COUNT), align=8)

@@ -12,7 +12,7 @@ from onnxc.compiler.codegen_gpu.compile.compile_job import Compiled, Job
 from onnxc.compiler.codegen_gpu.compile.cubin import Cubin, CubinParameter, read_cubin
 from onnxc.compiler.codegen_gpu.compile.kernel_cache import KernelCache, kernel_key
 from onnxc.compiler.codegen_gpu.compile.kernel_pool import KernelPool, shared_pool
-from onnxc.compiler.codegen_gpu.schedules.cards import Card, card_of
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS, Card, card_of
 from onnxc.compiler.codegen_gpu.source.kernel_source import KernelParameter, KernelSource
 from onnxc.compiler.jobs.job import Failed
 from onnxc.compiler.jobs.worker_pool import default_count
@@ -25,7 +25,6 @@ __all__ = ["KernelsFailed", "compile_kernels", "parameter_table"]
 # After the parameters of the source come two addresses: scratch memory, and scratch memory of a profiler.
 _TRAILING_POINTERS = 2
 
-_WARP_THREADS = 32
 _SHOWN_FAILURES = 5
 
 
@@ -157,7 +156,7 @@ def _checked(key: str, source: KernelSource, result: Compiled | Failed, card: Ca
 
 def _excess(cubin: Cubin, result: Compiled, card: Card) -> str:
     """What the kernel needs more of than the card has; empty if nothing. The compiler does not complain of it."""
-    threads = result.warps * _WARP_THREADS
+    threads = result.warps * WARP_THREADS
     needs = (
         ("bytes of shared memory", result.shared_bytes + cubin.shared_bytes, card.shared_bytes),
         ("threads", threads, card.threads_per_block),

@@ -21,13 +21,12 @@ from triton.language.extra import libdevice
 
 from onnxc.compiler.codegen_gpu.compile.angle_library import LIBRARY, angle_symbol, uses_angles
 from onnxc.compiler.codegen_gpu.compile.compile_job import OPTIONS, Compiled, Job
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.source.scalars import ANGLES
 from onnxc.compiler.jobs.answer_jobs import answer_jobs
 from onnxc.compiler.jobs.job import Failed
 
 __all__ = ["compile_job", "main"]
-
-WARP_THREADS = 32
 
 # A process that compiled once and serves for long should not keep this one's memory, some 200 MB.
 IDLE_SECONDS = 120.0

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides, column_strides
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
 from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
@@ -34,7 +35,7 @@ from onnxc.runtime.records import record
 M, N = 0, 1
 """The dimensions of a tile."""
 
-MOST_SUMS, WARP_THREADS = 128, 32
+MOST_SUMS = 128
 """Sums of a thread beside which what follows finds no registers: gelu of so many had 40 to 230 bytes of stack."""
 
 GROUP_WARPS = 4

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, Work, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import joining_of
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
@@ -219,7 +220,7 @@ def _tiles(op: Op, case: Case, model: CostModel) -> Iterator[tuple[Tile, Warps]]
     for rows in (side for side in _ROWS if side <= max(_ROWS[0], power_of_two(most))):
         for columns in _fitting(_COLUMNS, codes.columns):
             warps = 8 if rows * columns > 64 * 64 else 4
-            if rows * columns <= sums * warps * 32:
+            if rows * columns <= sums * warps * WARP_THREADS:
                 yield from _pipelined(Tile(rows, columns, codes.run * codes.parts), warps, op, model)
 
 
@@ -231,7 +232,7 @@ def _lines(op: Op, case: Case, model: CostModel) -> Iterator[tuple[Tile, Warps]]
     rows = power_of_two(most)
     for columns in _fitting(_LINE_COLUMNS, codes.columns):
         for warps in (4, 8):
-            if rows * codes.run * columns <= _LINE_SUMS * warps * 32:
+            if rows * codes.run * columns <= _LINE_SUMS * warps * WARP_THREADS:
                 yield from _pipelined(Tile(rows, columns, codes.run * codes.parts), warps, op, model)
 
 

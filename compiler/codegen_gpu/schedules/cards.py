@@ -13,10 +13,13 @@ from onnxc.compiler.target import Target
 from onnxc.runtime.errors import UnsupportedError
 from onnxc.runtime.records import record
 
-__all__ = ["CARDS", "Card", "Unit", "card_of"]
+__all__ = ["CARDS", "WARP_THREADS", "Card", "Unit", "card_of"]
 
 # What multiplies: the tensor cores by the type of the operands, and the plain fp32 units.
 Unit = Literal["bf16", "fp16", "tf32", "int8", "fp8", "fp32"]
+
+WARP_THREADS = 32
+"""The threads of a warp, of every card."""
 
 WARP_GROUPS_FROM = 90
 """The first architecture whose tensor cores are fed by groups of warps."""
@@ -62,11 +65,11 @@ class Card:
         """How many CTAs of so many threads, registers of each, and shared memory an SM can hold at once."""
         # Warps get registers in units of 256.
         warps = -(-threads // 32)
-        registers_of_block = warps * -(-registers * 32 // 256) * 256
+        registers_of_block = warps * -(-registers * WARP_THREADS // 256) * 256
         shared_of_block = shared_bytes + self.reserved_shared_bytes
         return min(
             self.blocks_per_sm,
-            self.threads_per_sm // (warps * 32),
+            self.threads_per_sm // (warps * WARP_THREADS),
             self.registers_per_sm // max(1, registers_of_block),
             self.shared_bytes_per_sm // max(1, shared_of_block),
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxc.compiler.codegen_gpu.schedules.block_copies import ALIGNED_BYTES, LEAST_COPIED_ROWS, block_sides
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Amount, CostModel, cost_model
 from onnxc.compiler.codegen_gpu.schedules.elements import (
     BLOCK,
@@ -305,7 +306,7 @@ def _tiles(
         for columns in (side for side in _SIDES if side <= widest[1]):
             is_of_one_group = dtype == F32 and rows <= WARP_GROUP_ROWS and model.card.multiplies_in_groups
             warps = 8 if rows * columns > _FOUR_WARPS[dtype] and not is_of_one_group else 4
-            if rows * columns > most_sums * warps * 32:
+            if rows * columns > most_sums * warps * WARP_THREADS:
                 continue
             for depth in dict.fromkeys(min(size, longest) for size in depths if size <= _deepest(rows)):
                 room = _shared(model, rows * columns)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type, register_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dims import Dim, product
@@ -42,8 +43,6 @@ __all__ = [
 
 BLOCK = 1024
 """Elements in a flat tile: 8 for each thread of 4 warps."""
-
-WARP_THREADS = 32
 
 LANES_PER_WARP = 256
 """Elements of a tile that one warp takes, 8 for each thread."""
