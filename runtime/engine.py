@@ -12,6 +12,7 @@ from onnxc.runtime.errors import DeviceError, OnnxcError
 from onnxc.runtime.fast_call import Shapes, write_fast_call
 from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.launch import NativeLaunch
+from onnxc.runtime.native.native_caller import NativeCaller
 from onnxc.runtime.native.workspaces import Workspace, WorkspacePool
 from onnxc.runtime.program import Body, Constant, Fault, Guard, If, Launch, Program, Release, Step, While
 from onnxc.runtime.signature import default_shape
@@ -110,6 +111,34 @@ class ProgramEngine:
             raise
         self.workspaces.free.append(workspace)
         return results
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether a call is one launch, which makes no memory as it goes."""
+        return self.direct is not None and not self.direct.step.late and not self.direct.step.buffers
+
+    def begin(
+        self, values: Sequence["SlotValue"], sizes: tuple[int, ...], caller: NativeCaller
+    ) -> Callable[[], Sequence[np.ndarray]]:
+        """Begins what `run` does on the thread of the caller, if it can; gives what waits for the outputs."""
+        launch = self.direct
+        assert launch is not None
+        assert self.can_begin
+        resolved = launch.at(sizes)
+        order, results = launch_orders(self.program.body, launch)
+        outputs = launch.new_outputs(resolved)
+        workspace = self.workspaces.take()
+        workspace.counts.calls += 1
+        launch.begin(resolved, [*(as_array(values[k]) for k in order), *outputs], workspace, caller)
+
+        def end() -> Sequence[np.ndarray]:
+            try:
+                launch.end(workspace, caller)
+            finally:
+                self.workspaces.free.append(workspace)
+            return [outputs[k] for k in results]
+
+        return end
 
     def completed(self, given: Sequence[np.ndarray | None], sizes: tuple[int, ...]) -> list[np.ndarray] | None:
         """An array for each output to be given to `run`: new ones where None is given.

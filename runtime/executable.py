@@ -16,6 +16,7 @@ from onnxc.runtime.engine import Engine, ProgramEngine
 from onnxc.runtime.errors import DeviceError, InputError, UnsupportedError
 from onnxc.runtime.fast_call import SHAPES_KEPT, Shapes
 from onnxc.runtime.files.saved_file import SavedFile
+from onnxc.runtime.native.native_caller import NativeCaller
 from onnxc.runtime.program import JsonValue
 from onnxc.runtime.report import Report, html_table, measured_report
 from onnxc.runtime.signature import Signature, TensorInfo, shapes_of
@@ -28,10 +29,33 @@ if TYPE_CHECKING:
     from onnxc.runtime.profiling.profile import Profile
     from onnxc.runtime.values import SlotValue
 
-__all__ = ["Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
+__all__ = ["BeginCall", "BegunCall", "Executable", "LoadAgain", "call_out_of_memory", "copy_into", "expect_outputs"]
 
 # The same executable once more, from the file of its artifact, the bytes of it, or itself with other weights.
 LoadAgain = Callable[[SavedFile | bytes | Artifact], "Executable"]
+
+
+class BegunCall:
+    """A call that goes on. `has_ended` says whether it does no more."""
+
+    def __init__(
+        self, has_ended: Callable[[], bool], end: Callable[[], Sequence[np.ndarray]], names: Sequence[str]
+    ) -> None:
+        self.has_ended, self._end, self._names = has_ended, end, names
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs by name, when the call has ended, which is waited for. To be asked for once.
+
+        Raises what the call would have raised.
+        """
+        return dict(zip(self._names, self._end(), strict=True))
+
+
+BeginCall = Callable[[Mapping[str, object]], BegunCall | None]
+"""Begins a call with inputs by name, which must stay as they are until it has ended; raises as `Executable.run` does.
+
+None where a call goes on whose outputs were not asked for.
+"""
 
 
 class Executable:
@@ -238,6 +262,26 @@ class Executable:
         if out is None or isinstance(inputs, Mapping):
             return self._run_by_name(inputs, out, seed, stream)
         return self._run_listed(inputs, out)
+
+    def begin_calls(self) -> "BeginCall | None":
+        """What begins calls on a native thread of its own, one at a time, while the thread that does goes on.
+
+        None where a call of this model is not native code alone. What it gives is for one thread.
+        """
+        engine = self._engine
+        if not isinstance(engine, ProgramEngine) or not engine.can_begin:
+            return None
+        return partial(self._begin, engine, NativeCaller())
+
+    def _begin(self, engine: ProgramEngine, caller: NativeCaller, inputs: Mapping[str, object]) -> BegunCall | None:
+        if caller.is_taken:
+            return None
+        try:
+            values = self._imported(self._signature.by_name(inputs), self._defaults)
+            end = engine.begin(values, self._sizes_of(values), caller)
+        except MemoryError as problem:
+            raise call_out_of_memory(problem) from problem
+        return BegunCall(caller.has_ended, end, self._output_names)
 
     def run_to_host(self, inputs: Mapping[str, object]) -> dict[str, "SlotValue"]:
         """The outputs by name in the memory of the host, wherever the inputs by name lie.

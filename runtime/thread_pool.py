@@ -18,11 +18,11 @@ from onnxc.runtime.records import record
 
 __all__ = [
     "MAX_WORKERS", "POOL_LAYOUT", "RECORDING_THREADS", "PoolHandle", "PoolState", "RecordingMemory",
-    "available_threads", "pool_handle", "recording_handle",
+    "available_threads", "pool_handle", "recording_handle", "spin_ticks",
 ]  # fmt: skip
 
-# Changes with every change of PoolState, of Handle, or of who may write what when: other images are refused.
-POOL_LAYOUT = 5
+# Changes with every change of PoolState, Handle or CallBox, or of who may write what when: other images are refused.
+POOL_LAYOUT = 6
 # Of the process: the word has 8 bits for them.
 MAX_WORKERS = 255
 # In place of the threads of a handle: its loops are recorded, and run as another handle says.
@@ -192,13 +192,18 @@ def _create_pool(image: Image) -> _Pool:
     memory = mmap.mmap(-1, ctypes.sizeof(PoolState), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     state = PoolState.from_buffer(memory)
     state.capacity = MAX_WORKERS
-    state.spin_ticks = int(_ticks_per_nanosecond(image) * _SPIN_NANOSECONDS)
+    state.spin_ticks = spin_ticks(image)
     state.entry = image.address("onnxc_worker")
     for name in ("pthread_create", "pthread_join", "syscall"):
         setattr(state, name, ctypes.cast(getattr(libc, name), ctypes.c_void_p).value)
     # The reference that is never dropped keeps the mapping until the process is gone.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(state))
     return _Pool(state, image)
+
+
+def spin_ticks(image: Image) -> int:
+    """How long a thread looks for work before it sleeps, in the units of `onnxc_ticks`."""
+    return int(_ticks_per_nanosecond(image) * _SPIN_NANOSECONDS)
 
 
 def _ticks_per_nanosecond(image: Image) -> float:

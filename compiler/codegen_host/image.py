@@ -15,9 +15,11 @@ from onnxc.compiler.codegen_host.linking.link import link_image
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
 from onnxc.compiler.codegen_host.peak import peak_function
+from onnxc.compiler.codegen_host.threads.native_caller import caller_functions
 from onnxc.compiler.codegen_host.threads.pool import POOL_EXPORTS, pool_functions
 from onnxc.compiler.target import Target
 from onnxc.runtime.native.builtin_function import BUILTIN
+from onnxc.runtime.native.native_caller import CALLER_EXPORTS
 from onnxc.runtime.profiling.limits import MULTIPLY_ADDS
 
 
@@ -26,11 +28,12 @@ def build_image(objects: Sequence[bytes], exports: Sequence[str], target: Target
 
     folder: where object code is kept, None for nowhere.
     """
-    return link_image([*objects, *support_objects(target, folder)], [*exports, *POOL_EXPORTS, BUILTIN, MULTIPLY_ADDS])
+    exports = [*exports, *POOL_EXPORTS, *CALLER_EXPORTS, BUILTIN, MULTIPLY_ADDS]
+    return link_image([*objects, *support_objects(target, folder)], exports)
 
 
 def support_objects(target: Target, folder: Path | None = None) -> tuple[bytes, ...]:
-    """The object code of the thread pool, the heap and the call from Python, and that of what loops are made of.
+    """The object code of threads, the heap and the call from Python, and that of what loops are made of.
 
     It is compiled once in a process. folder: where object code is kept, None for nowhere.
     """
@@ -66,7 +69,7 @@ def _compiled(target: Target, folder: Path | None) -> tuple[bytes, ...]:
 
     A call of 1.08 us takes the same time whatever LLVM does for the first, which is 4 ms or 21.
     """
-    once = (*pool_functions(target), *heap_functions(), builtin_function())
+    once = (*pool_functions(target), *caller_functions(target), *heap_functions(), builtin_function())
     often = (*conversion_functions(), peak_function(target))
     return compile_objects([marked(_text(once), "least"), marked(_text(often), "plain")], target, folder)
 

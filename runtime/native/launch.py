@@ -19,6 +19,7 @@ from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.native.addresses import read_address
 from onnxc.runtime.native.builtin_function import NativeCall, native_call
 from onnxc.runtime.native.faults import STOPPED, illegal_data
+from onnxc.runtime.native.native_caller import NativeCaller
 from onnxc.runtime.native.output_memory import SMALLEST_BYTES, ArrayMaker, array_maker, array_over
 from onnxc.runtime.native.workspaces import Workspace
 from onnxc.runtime.program import FAULT, FRAME_SYMBOLS, LARGEST_BYTES, Fault, Launch, TensorSpec, compile_sizes
@@ -100,6 +101,23 @@ class NativeLaunch:
             return [make(shape, dtype) for make, shape, dtype in made]
         except MemoryError as problem:
             raise out_of_memory(sizes.shapes, self.dtypes) from problem
+
+    def begin(
+        self, sizes: LaunchSizes, arrays: Sequence[np.ndarray], workspace: Workspace, caller: NativeCaller
+    ) -> None:
+        """Has the thread call the entry on the inputs and early outputs, in this order; `end` is to follow."""
+        if workspace.sizes is not sizes:
+            workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
+        for word, x in zip(self.array_words, arrays, strict=True):
+            workspace.words[word] = read_address(x)
+        caller.begin(self.image, self.step.entry, read_address(workspace.block), (arrays, workspace))
+
+    def end(self, workspace: Workspace, caller: NativeCaller) -> None:
+        """Waits for the call that was begun; raises what the status block says."""
+        caller.end()
+        workspace.counts.launches += 1
+        if workspace.words[workspace.status]:
+            raise self.problem(workspace)
 
     def run(self, sizes: LaunchSizes, arrays: Sequence[np.ndarray], workspace: Workspace) -> None:
         """Calls the entry on the inputs and early outputs, in this order; raises what the status block says."""

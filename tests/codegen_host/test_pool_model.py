@@ -1,11 +1,10 @@
 """The protocol of the thread pool: it holds in every order of steps, and what breaks it is found."""
 
-import re
-
 import pytest
 
 from onnxc.compiler.codegen_host.threads.pool import PARALLEL_FOR, pool_functions
 from onnxc.runtime.thread_pool import PoolState
+from tests.codegen_host.atomic_accesses import accesses
 from tests.codegen_host.native import HOST
 from tests.codegen_host.pool_model import LOOK, PUBLISH, Model, explore_pool
 
@@ -64,14 +63,14 @@ def test_a_worker_that_reads_stop_before_the_word_may_sleep_for_ever() -> None:
 
 
 def test_the_code_publishes_a_loop_in_the_order_of_the_model() -> None:
-    steps = accesses(PARALLEL_FOR)
+    steps = pool_accesses(PARALLEL_FOR)
     steps = steps[steps.index("load word") :]
     assert [step for step in steps if step in MODELLED] == [*map(access, PUBLISH), "load sleepers"]
     assert steps[:4] == ["load word", "store word", "fence release", "store function"]
 
 
 def test_the_code_of_a_worker_looks_and_joins_in_the_order_of_the_model() -> None:
-    steps = accesses("onnxc_worker")
+    steps = pool_accesses("onnxc_worker")
     assert [step for step in steps if step in MODELLED] == [
         *LOOK, "load function", "load chunks", "exchange word", "add done", "load waiting", LOOK[0],
     ]  # fmt: skip
@@ -79,7 +78,7 @@ def test_the_code_of_a_worker_looks_and_joins_in_the_order_of_the_model() -> Non
 
 
 def test_the_code_stops_in_the_order_of_the_model() -> None:
-    assert accesses("onnxc_pool_stop")[-5:] == [
+    assert pool_accesses("onnxc_pool_stop")[-5:] == [
         "store stop", "add word", "load workers", "load pthread_join", "store workers",
     ]  # fmt: skip
 
@@ -96,31 +95,6 @@ def access(step: str) -> str:
     return step.rsplit(": ", maxsplit=1)[-1]
 
 
-ADDRESS = re.compile(r"(%\S+) = getelementptr i8, ptr \S+, i64 (\d+)")
-ACCESS = re.compile(
-    r"(load|store) atomic .*ptr (\S+) \w+, align|atomicrmw (\w+) ptr (\S+),|(cmpxchg) ptr (\S+),|fence (\w+)"
-)
-
-
-def accesses(name: str) -> list[str]:
-    """The atomic accesses to the state in the text of a function of the pool, and its fences, from top to bottom."""
+def pool_accesses(name: str) -> list[str]:
     (function,) = (f for f in pool_functions(HOST) if f.name == name)
-    offsets = {getattr(PoolState, field).offset: field for field, _ in PoolState._fields_}
-    fields: dict[str, str] = {}
-    found = []
-    for line in function.text().splitlines():
-        if address := ADDRESS.search(line):
-            # Futexes are inside of fields: the upper half of the word.
-            fields[address[1]] = offsets.get(int(address[2]), "half of the word")
-        elif step := ACCESS.search(line):
-            found.append(_step_name(step, fields))
-    return found
-
-
-def _step_name(step: re.Match[str], fields: dict[str, str]) -> str:
-    if step[7]:
-        return f"fence {step[7]}"
-    verb, pointer = next((step[k], step[k + 1]) for k in (1, 3, 5) if step[k])
-    exchanges = {"xchg", "cmpxchg"}
-    # The word is the first field: its address is that of the state.
-    return f"{'exchange' if verb in exchanges else verb} {fields.get(pointer, 'word')}"
+    return accesses(function, PoolState)

@@ -45,7 +45,15 @@ from onnxc.compiler.codegen_host.threads.recorded_loops import (
     record_function,
     recorded_function,
 )
-from onnxc.compiler.codegen_host.threads.state import field, load, store, system_call
+from onnxc.compiler.codegen_host.threads.state import (
+    FUTEX_CALLS,
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    field,
+    load,
+    store,
+    system_call,
+)
 from onnxc.compiler.target import Target
 from onnxc.runtime.thread_pool import POOL_LAYOUT, RECORDING_THREADS
 
@@ -63,11 +71,9 @@ _FROM_FIRST, _FROM_LAST = 1, 1 << 12
 # Every thread claims one chunk too many before it stops; no count may run into what is beside it.
 _MAX_CHUNKS = _FROM_LAST - 512
 
-_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # for threads of one process
-
-# (pause, clock, futex): two intrinsics and the number of a system call.
-_X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter", 202)
-_AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter", 98)
+# (pause, clock): two intrinsics.
+_X86_64 = ("llvm.x86.sse2.pause", "llvm.readcyclecounter")
+_AARCH64 = ("llvm.aarch64.hint", "llvm.readsteadycounter")
 
 
 def call_parallel_for(
@@ -84,11 +90,11 @@ def call_parallel_for(
 
 def pool_functions(target: Target) -> tuple[FunctionBuilder, ...]:
     """The functions of a module that defines PARALLEL_FOR and POOL_EXPORTS."""
-    pause, clock, futex = _X86_64 if target.arch == "x86_64" else _AARCH64
+    pause, clock = _X86_64 if target.arch == "x86_64" else _AARCH64
     return (
         _layout(),
         _ticks(clock),
-        _futex(futex),
+        _futex(FUTEX_CALLS[target.arch]),
         _pause(pause),
         *processor_functions(target.arch),
         _start_workers(),
@@ -226,7 +232,7 @@ def _wait_for_helpers() -> FunctionBuilder:
         done = load(f, state, "done", "i32", "seq_cst")
         asleep = f.icmp("ne", done, chunks)
         value = f.convert("zext", done, "i64")
-        f.if_(asleep, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAIT, value))
+        f.if_(asleep, lambda: _futex_call(f, state, "done", 0, FUTEX_WAIT, value))
 
     f.if_(_spin(f, state, unfinished), sleep)
     f.ret()
@@ -313,7 +319,7 @@ def _open(f: FunctionBuilder, state: Reg, generation: Reg, helpers: Reg) -> None
 
     def wake() -> None:
         f.call(NOTE_PROCESSOR, "void", state)
-        _futex_call(f, state, "word", 4, _FUTEX_WAKE, helpers)
+        _futex_call(f, state, "word", 4, FUTEX_WAKE, helpers)
 
     f.if_(f.icmp("ne", sleepers, 0), wake)
 
@@ -330,7 +336,7 @@ def _sleep() -> FunctionBuilder:
 
     def wait() -> None:
         f.atomic_rmw("add", field(f, state, "sleepers"), one, "seq_cst")
-        f.if_(f.xor(has_news(), 1), lambda: _futex_call(f, state, "word", 4, _FUTEX_WAIT, generation))
+        f.if_(f.xor(has_news(), 1), lambda: _futex_call(f, state, "word", 4, FUTEX_WAIT, generation))
         f.atomic_rmw("sub", field(f, state, "sleepers"), one, "seq_cst")
         f.call(KEEP_APART, "void", state, processors)
 
@@ -365,7 +371,7 @@ def _worker() -> FunctionBuilder:
             finished = f.call("drain", "i64", state, function, context, count, grain, chunks, chunk, _FROM_LAST)
             f.atomic_rmw("add", field(f, state, "done"), f.convert("trunc", finished, "i32"), "seq_cst")
             waiting = f.icmp("ne", load(f, state, "waiting", "i32", "seq_cst"), 0)
-            f.if_(waiting, lambda: _futex_call(f, state, "done", 0, _FUTEX_WAKE, 1))
+            f.if_(waiting, lambda: _futex_call(f, state, "done", 0, FUTEX_WAKE, 1))
 
         f.if_(has_work, join, lambda: f.call("sleep", "void", state, f.lshr(word, 32), processors))
         return (read_word(),)
@@ -396,7 +402,7 @@ def _stop() -> FunctionBuilder:
     f.if_(f.xor(is_mine, 1), lambda: f.ret(0))
     store(f, state, "stop", one)
     f.atomic_rmw("add", field(f, state, "word"), _ONE_GENERATION, "seq_cst")
-    _futex_call(f, state, "word", 4, _FUTEX_WAKE, 255)
+    _futex_call(f, state, "word", 4, FUTEX_WAKE, 255)
     f.loop(0, f.convert("zext", load(f, state, "workers", "i32"), "i64"), 1, join)
     store(f, state, "workers", zero)
     f.ret(1)

@@ -1,25 +1,42 @@
-"""The state of the thread pool as generated code reads and writes it, and system calls through it."""
+"""Memory that threads share, as generated code reads and writes it, and system calls through it."""
+
+import ctypes
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.runtime.thread_pool import PoolState
 
-__all__ = ["field", "load", "store", "system_call"]
+__all__ = ["FUTEX_CALLS", "FUTEX_WAIT", "FUTEX_WAKE", "field", "load", "store", "system_call"]
+
+FUTEX_CALLS = {"x86_64": 202, "aarch64": 98}
+"""The numbers of the system call."""
+
+FUTEX_WAIT, FUTEX_WAKE = 128, 129
+"""For threads of one process."""
 
 
-def field(f: FunctionBuilder, state: Reg, name: str) -> Reg:
+def field(f: FunctionBuilder, state: Reg, name: str, of: type[ctypes.Structure] = PoolState) -> Reg:
     """The address of a field."""
-    return f.gep(state, getattr(PoolState, name).offset)
+    return f.gep(state, getattr(of, name).offset)
 
 
-def load(f: FunctionBuilder, state: Reg, name: str, type: str = "i64", ordering: str = "monotonic") -> Reg:
-    return f.atomic_load(type, field(f, state, name), ordering)
+def load(
+    f: FunctionBuilder,
+    state: Reg,
+    name: str,
+    type: str = "i64",
+    ordering: str = "monotonic",
+    of: type[ctypes.Structure] = PoolState,
+) -> Reg:
+    return f.atomic_load(type, field(f, state, name, of), ordering)
 
 
 def store(f: FunctionBuilder, state: Reg, name: str, value: Reg, ordering: str = "monotonic") -> None:
     f.atomic_store(value, field(f, state, name), ordering)
 
 
-def system_call(f: FunctionBuilder, state: Reg, call: int, *arguments: Int) -> Reg:
+def system_call(
+    f: FunctionBuilder, state: Reg, call: int, *arguments: Int, of: type[ctypes.Structure] = PoolState
+) -> Reg:
     """What the system call of that number gives; -1 where it fails."""
-    return f.call_pointer(load(f, state, "syscall", "ptr"), "i64", call, *arguments)
+    return f.call_pointer(load(f, state, "syscall", "ptr", of=of), "i64", call, *arguments)
