@@ -1,7 +1,8 @@
 """Requests of one model in a queue, and calls of the model for one or several of them at a time.
 
 Any thread may ask. The first to ask where nobody waits looks, at the end of its round, at what has come by then. If a
-short call is the next, it makes that itself, one in a round, so that it goes on reading; else, and for what comes while
+short call is the next, it makes that itself, one in a round, so that it goes on reading, or, for many requests, has it
+made beside it by native code, and looks between what it reads whether that has ended; else, and for what comes while
 a call runs, a thread of the queue does. To change threads costs a short call more than it gains, also under load: of
 5,600 requests of bert_tiny a second, which came at random, half were answered within 3.2 ms where two at a time sent
 for a thread, and are within 0.6 (two cores of Zen 5, clients on the same).
@@ -16,7 +17,8 @@ no answer. Two things hold whenever it is free:
 * A request is in the queue, or was taken out by one: a worker that takes it for a call, the alarm when its deadline
   has passed, `withdraw`. The first two give its outcome, the third gives none. So each has one outcome or none.
 * While requests wait, a worker is there or to come. One leaves, under the lock, only when it finds the queue empty, and
-  sends for another in its place else, or looks again at the end of its round; who puts a request where there are fewer
+  sends for another in its place else, or looks again at the end of its round; a call that is made beside the thread
+  that asks counts as one, and when it has ended that thread does as one. Who puts a request where there are fewer
   than may be sends for one, too. Where there is none, who puts the first request looks at the end of its round. Nothing
   can make it forget that: the loop of asyncio calls what it has been given, as does the one of gRPC, which ends only
   when it has.
@@ -31,7 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,15 +42,38 @@ from onnxc.serving.row_times import LEAST_ROWS, RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
-__all__ = ["Batcher", "BatchingRules", "Call", "Done", "Feed", "Later", "Request"]
+__all__ = ["Asker", "Batcher", "BatchingRules", "Begin", "Begun", "Call", "Done", "Feed", "Request"]
 
 Feed = Mapping[str, np.ndarray]
 Call = Callable[[Feed], Feed]
 Done = Callable[[Feed | Exception], None]
 """Is given the outcome of a request, once, by any thread; it raises nothing."""
 
-Later = Callable[[Callable[[], None]], object]
-"""Calls what it is given on this thread, when it has read all that has come for it."""
+
+class Begun(Protocol):
+    """A call that goes on beside the thread that began it."""
+
+    def has_ended(self) -> bool:
+        """Whether it does no more."""
+
+    def outputs(self) -> Feed:
+        """The outputs; raises what the call does."""
+
+
+Begin = Callable[[Feed], Begun | None]
+"""Begins a call of the model; None where another is to make it. Raises what is wrong with the feed."""
+
+
+@record
+class Asker:
+    """The thread that asks. later: does work on it, when it has read all that has come for it.
+
+    watch: does the second on it soon after the first is true; None for a thread that does not look meanwhile.
+    """
+
+    later: Callable[[Callable[[], None]], object]
+    watch: Callable[[Callable[[], bool], Callable[[], None]], object] | None = None
+
 
 SHORT_CALL_NS, SHORT_ROW_NS = 500_000, 100_000
 """A call that is expected to take less, the second for each request beyond the first, is made by the thread that asks.
@@ -57,6 +82,13 @@ To hand a call to a thread and its result back took 230 us of the time of an oth
 two cores); nothing else that comes by the same thread gets on for longer than this. To read a request and to answer it
 takes that thread 85 us, so that calls of many are not what it does most of.
 """
+MANY_REQUESTS, LONGER_BESIDE = 8, 4
+"""From so many on a short call is made beside the thread that asks, where that can look whether it has ended, and has
+others to read or answer meanwhile; such a call may take so many times longer.
+
+It looks all the time, which a call of few is not worth: two hardware threads of a core share what it takes.
+"""
+
 _KNOWN_KINDS = 256
 """Of how many kinds of requests a queue remembers how long calls took."""
 
@@ -121,8 +153,8 @@ class _Execution(NamedTuple):
 class Batcher:
     """The queue of one model."""
 
-    def __init__(self, call: Call, rules: BatchingRules, statistics: Statistics) -> None:
-        self._call, self._rules, self._statistics = call, rules, statistics
+    def __init__(self, call: Call, rules: BatchingRules, statistics: Statistics, begin: Begin | None = None) -> None:
+        self._call, self._rules, self._statistics, self._begin = call, rules, statistics, begin
         # Threads are made when they are needed, and end when the model has gone: for each call at a time one that makes
         # it, and one that answers those of the call before.
         self._threads = ThreadPoolExecutor(2 * rules.instances, "onnxc call")
@@ -153,14 +185,14 @@ class Batcher:
                 loop.call_soon_threadsafe(_settle, answer, outcome)
 
         request.done = done
-        self.submit(request, loop.call_soon)
+        self.submit(request, Asker(loop.call_soon))
         try:
             return await answer
         finally:
             if answer.cancelled():
                 self.withdraw(request)
 
-    def submit(self, request: Request, later: Later) -> None:
+    def submit(self, request: Request, asker: Asker) -> None:
         """Puts a request into the queue; ServingError where that is full. Its `done` is called with the outcome."""
         rules = self._rules
         with self._lock:
@@ -178,7 +210,7 @@ class Batcher:
             # A worker that waits for more may have enough now.
             self._comes.notify()
         if is_first:
-            later(partial(self._look, later))
+            asker.later(partial(self._look, asker))
         elif is_another:
             self._threads.submit(self._work)
 
@@ -223,19 +255,19 @@ class Batcher:
             problem = ServingError("the deadline of the request passed in the queue", code="deadline-exceeded")
             self._fail(request, problem)
 
-    def _look(self, later: Later) -> None:
-        """Makes a short call for what has come, or sends for the workers that what has come wants."""
+    def _look(self, asker: Asker, *, has_answers: bool = False) -> None:
+        """Makes or begins a short call for what has come, or sends for the workers that what has come wants."""
         with self._lock:
             if self._workers or not self._queue:
                 return
-            batch = self._short_batch()
+            batch, begins = self._short_batch(asker, has_answers)
             self._workers = 1 if batch else min(len(self._queue), self._rules.instances)
             workers = 0 if batch else self._workers
             self._expect_alarms()
         for _ in range(workers):
             self._threads.submit(self._work)
         if batch:
-            self._serve(batch, later)
+            self._serve(batch, asker, begins=begins)
 
     def _work(self) -> None:
         """Makes a call for what waits."""
@@ -281,36 +313,77 @@ class Batcher:
                 others.append(request)
         return batch, others
 
-    def _short_batch(self) -> Sequence[Request]:
+    def _short_batch(self, asker: Asker, has_answers: bool) -> tuple[Sequence[Request], bool]:
         """Takes the requests of the next call if it is known to be so short that the thread that asks makes it.
 
-        The lock is held.
+        And whether it begins it: where it has something to do meanwhile. The lock is held.
         """
         batch, others = self._next_batch()
         times = self._times.get(batch[0].kind)
-        most_ns = SHORT_CALL_NS + SHORT_ROW_NS * (len(batch) - 1)
+        has_work = has_answers or bool(others)
+        begins = has_work and len(batch) >= MANY_REQUESTS and self._may_begin(asker)
+        most_ns = (SHORT_CALL_NS + SHORT_ROW_NS * (len(batch) - 1)) * (LONGER_BESIDE if begins else 1)
         if self._rules.delay_ns or times is None or times.expected_ns(sum(each.rows for each in batch)) >= most_ns:
-            return ()
+            return (), False
         self._queue = others
-        return batch
+        return batch, begins
 
-    def _serve(self, batch: Sequence[Request], later: Later | None = None) -> None:
-        """Makes the call of a batch, and answers its requests. later: where one that has asked makes it.
-
-        The next call begins before the answers: while those of one are answered and ask again, those of another are
-        computed. One that has asked looks for it when it has read what came meanwhile, unless it is for many. Where
-        nothing waits when the call has ended, the worker has left before it answers: who asks again is alone.
-        """
+    def _serve(self, batch: Sequence[Request], asker: Asker | None = None, *, begins: bool = False) -> None:
+        """Makes the call of a batch and answers its requests. asker: who does it, if it has asked, or begins it."""
         taken_ns = time.monotonic_ns()
-        executions = self._executions(batch)
+        if asker is None or not begins or not self._begins(batch, taken_ns, asker):
+            self._go_on(self._executions(batch), taken_ns, asker)
+
+    def _may_begin(self, asker: Asker | None) -> bool:
+        return self._begin is not None and asker is not None and asker.watch is not None
+
+    def _begins(self, batch: Sequence[Request], taken_ns: int, asker: Asker) -> bool:
+        """Whether the call of a batch goes on beside the thread that asks, which answers its requests later.
+
+        What is wrong with it is for the call to say that is made then.
+        """
+        if self._begin is None or asker.watch is None:
+            return False
+        try:
+            feed = _joined(batch)
+            joined_ns = time.monotonic_ns()
+            begun = self._begin(feed)
+        except Exception:
+            return False
+        if begun is not None:
+            asker.watch(begun.has_ended, partial(self._end, begun, batch, taken_ns, joined_ns, asker))
+        return begun is not None
+
+    def _end(self, begun: Begun, batch: Sequence[Request], taken_ns: int, joined_ns: int, asker: Asker) -> None:
+        """Answers the requests of a call that has ended; where there are many others, their call begins before."""
+        try:
+            executions = [self._execution(batch, begun.outputs(), taken_ns, joined_ns)]
+        except Exception:
+            executions = self._executions(batch)
+        self._go_on(executions, taken_ns, asker, was_begun=True)
+
+    def _go_on(
+        self, executions: Sequence[_Execution], taken_ns: int, asker: Asker | None, *, was_begun: bool = False
+    ) -> None:
+        """Answers the requests of a call.
+
+        The next call begins before: while those of one are answered and ask again, those of another are computed. One
+        that has asked looks for it when it has read what came meanwhile, unless it is for many and no call may be begun
+        beside it. Where nothing waits when the call has ended, the worker has left before it answers: who asks again is
+        alone.
+        """
         with self._lock:
             for execution in executions:
                 self._note(execution)
             is_more = bool(self._queue)
-            looks = later if is_more and len(self._next_batch()[0]) < LEAST_ROWS else None
+            are_many = is_more and len(self._next_batch()[0]) >= LEAST_ROWS
+            looks = asker if is_more and (self._may_begin(asker) or not are_many) else None
             self._workers -= not is_more or looks is not None
         if looks is not None:
-            looks(partial(self._look, looks))
+            if was_begun and are_many:
+                self._look(looks, has_answers=True)
+            else:
+                looks.later(partial(self._look, looks))
         elif is_more:
             self._threads.submit(self._work)
         for execution in executions:
@@ -342,7 +415,7 @@ class Batcher:
     def _executions(self, batch: Sequence[Request]) -> list[_Execution]:
         """A call for all requests, or one for each where that one fails."""
         try:
-            return [self._execution(batch)]
+            return [self._called(batch)]
         except Exception as problem:
             outcome = problem
         except BaseException as problem:
@@ -352,14 +425,17 @@ class Batcher:
             return [_Execution(batch, [outcome], Durations(0, 0, 0))]
         return [execution for request in batch for execution in self._executions([request])]
 
-    def _execution(self, batch: Sequence[Request]) -> _Execution:
-        started = time.monotonic_ns()
+    def _called(self, batch: Sequence[Request]) -> _Execution:
+        started_ns = time.monotonic_ns()
         feed = batch[0].feed if len(batch) == 1 else _joined(batch)
-        joined = time.monotonic_ns()
-        outputs = self._call(feed)
-        called = time.monotonic_ns()
+        joined_ns = time.monotonic_ns()
+        return self._execution(batch, self._call(feed), started_ns, joined_ns)
+
+    def _execution(self, batch: Sequence[Request], outputs: Feed, started_ns: int, joined_ns: int) -> _Execution:
+        """What a call that has just ended gave; its feed was made from one time to the other."""
+        called_ns = time.monotonic_ns()
         parts = [outputs] if len(batch) == 1 else _taken_apart(outputs, batch)
-        took = Durations(joined - started, called - joined, time.monotonic_ns() - called)
+        took = Durations(joined_ns - started_ns, called_ns - joined_ns, time.monotonic_ns() - called_ns)
         execution = _Execution(batch, parts, took)
         self._statistics.executed(execution.rows, took)
         return execution

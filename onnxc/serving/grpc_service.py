@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from onnxc.runtime.errors import InputError, OnnxcError, UnsupportedError
 from onnxc.serving import descriptions, settings
-from onnxc.serving.batching import Later
+from onnxc.serving.batching import Asker
 from onnxc.serving.grpc_tensors import read_infer_request, write_infer_response
 from onnxc.serving.inference import Answer, ask
 from onnxc.serving.model_config import Configuration, parse_config
@@ -234,16 +234,16 @@ class _Inference:
     def begin(self, data: bytes) -> None:
         """Called by the thread that polls."""
         if len(data) < LONG_BYTES:
-            self._ask(data, self._rpc.later)
+            self._ask(data, self._rpc.asker)
         else:
-            self._threads.submit(self._ask, data, self._threads.submit)
+            self._threads.submit(self._ask, data, Asker(self._threads.submit))
 
     def withdraw(self) -> None:
         """The client has gone: the request leaves the queue, if it still waits."""
         if self._leave is not None and self._leave():
             self._dismiss()
 
-    def _ask(self, data: bytes, later: Later) -> None:
+    def _ask(self, data: bytes, asker: Asker) -> None:
         try:
             request = _parsed(pb.ModelInferRequest, data)
             self.id = request.id
@@ -253,7 +253,7 @@ class _Inference:
             left = self._rpc.time_remaining()
             left_ns = max(int(left * 1e9), 1) if left < _LONGEST_S else 0
             read = read_infer_request(request, self._service.memory, left_ns)
-            self._leave = ask(model, read, self._done, later)
+            self._leave = ask(model, read, self._done, asker)
         except Exception as problem:
             self._end(problem)
             return

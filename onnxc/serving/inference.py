@@ -7,7 +7,7 @@ import numpy as np
 
 from onnxc.runtime.errors import InputError, UnsupportedError
 from onnxc.runtime.records import record
-from onnxc.serving.batching import Feed, Later
+from onnxc.serving.batching import Asker, Feed
 from onnxc.serving.served_model import ServedModel, WireTensor
 
 __all__ = [
@@ -68,7 +68,7 @@ async def answer(model: ServedModel, request: InferRequest) -> Answer:
 
 
 def ask(
-    model: ServedModel, request: InferRequest, done: Callable[[Answer | Exception], None], later: Later
+    model: ServedModel, request: InferRequest, done: Callable[[Answer | Exception], None], asker: Asker
 ) -> Callable[[], bool]:
     """As `answer`, but `done` is given the answer or the error, which raises nothing.
 
@@ -83,7 +83,7 @@ def ask(
         else:
             done(Answer(model, request.id, [(output, outcome[output.name]) for output in wanted]))
 
-    return model.submit(request.tensors, request.timeout_ns, answered, later)
+    return model.submit(request.tensors, request.timeout_ns, answered, asker)
 
 
 def _wanted(model: ServedModel, request: InferRequest) -> Sequence[WantedOutput]:

@@ -22,6 +22,7 @@ import grpc
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 from onnxc.runtime.thread_pool import available_threads
+from onnxc.serving.batching import Asker
 
 __all__ = ["Conversation", "Handler", "Rpc", "RpcServer"]
 
@@ -37,6 +38,9 @@ class Conversation(Protocol):
 
 
 LOG = logging.getLogger("onnxc.serving")
+_ENDING_S = 1e-4
+"""Between two looks at what is watched, when nothing else comes any more."""
+
 _CANCELLED_S = 1.0
 """For calls that have been cancelled to end."""
 
@@ -58,14 +62,14 @@ _NO_FLAGS = 0
 class Rpc:
     """A call that a client makes. trailing: the metadata that end it.
 
-    later: does work on the thread that polls, for which it is, when that has looked at every event that is there.
+    asker: the thread that polls, for which it is; a round of it ends when it has looked at every event that is there.
     """
 
-    def __init__(self, event: cygrpc.RequestCallEvent, later: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, event: cygrpc.RequestCallEvent, asker: Asker) -> None:
         self._call, self._deadline = event.call, event.call_details.deadline
         self.metadata: Sequence[tuple[str, str | bytes]] = event.invocation_metadata
         self.trailing: tuple[tuple[str, str], ...] = ()
-        self.later = later
+        self.asker = asker
         self.is_closed = False
         self._conversation: Conversation | None = None
         self._has_sent = False
@@ -152,6 +156,8 @@ class RpcServer:
         self._server = cygrpc.Server(tuple(options), False)
         self._server.register_completion_queue(self._queue)
         self._later: list[Callable[[], None]] = []
+        self._watched: list[tuple[Callable[[], bool], Callable[[], None]]] = []
+        self._asker = Asker(self._later.append, self._watch)
         self._thread = threading.Thread(target=self._serve, name="onnxc grpc", daemon=True)
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
@@ -179,11 +185,11 @@ class RpcServer:
     def _serve(self) -> None:
         sleeps_s, empty_polls = 0.0, 0
         while True:
-            event = self._poll(0.0 if self._later or time.monotonic() < sleeps_s else None)
+            event = self._poll(0.0 if self._later or self._watched or time.monotonic() < sleeps_s else None)
             if event.completion_type != cygrpc.CompletionType.queue_timeout:
                 empty_polls = 0
                 if event.tag is None:
-                    self._end_round()
+                    self._end_all()
                     return
                 sleeps_s = time.monotonic() + self._awake_s
                 self._guarded(event.tag, event)
@@ -193,6 +199,26 @@ class RpcServer:
                     self._end_round()
             # It would hold its call until the next one comes.
             del event
+            if self._watched:
+                self._look_at_watched()
+
+    def _watch(self, has_ended: Callable[[], bool], work: Callable[[], None]) -> None:
+        self._watched.append((has_ended, work))
+
+    def _look_at_watched(self) -> None:
+        """Does the work of one that has ended, if there is one."""
+        for watched in self._watched:
+            if watched[0]():
+                self._watched.remove(watched)
+                self._guarded(watched[1])
+                return
+
+    def _end_all(self) -> None:
+        """Does all that is left, and what follows from it."""
+        while self._later or self._watched:
+            self._end_round()
+            self._look_at_watched()
+            time.sleep(_ENDING_S if self._watched else 0)
 
     def _end_round(self) -> None:
         """Does what was left until all events that are there have been looked at."""
@@ -216,7 +242,7 @@ class RpcServer:
             # The server takes no more calls.
             return
         self._request_call()
-        rpc = Rpc(event, self._later.append)
+        rpc = Rpc(event, self._asker)
         self._active += 1
         rpc.expect_close(self._ended)
         handler = self._handlers.get(event.call_details.method)

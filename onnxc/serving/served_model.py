@@ -12,11 +12,12 @@ from onnxc.runtime.decoding.load_decoder import make_decoder
 from onnxc.runtime.devices.shards import Shards
 from onnxc.runtime.dtypes import STRING
 from onnxc.runtime.errors import InputError, OnnxcError
+from onnxc.runtime.executable import Executable
 from onnxc.runtime.load import DECODER, make_executable, read_artifact, signature_of, verify_artifact
 from onnxc.runtime.program import Symbol, compile_sizes
 from onnxc.runtime.records import record
 from onnxc.runtime.signature import Signature, TensorInfo
-from onnxc.serving.batching import Batcher, BatchingRules, Done, Feed, Later, Request
+from onnxc.serving.batching import Asker, Batcher, BatchingRules, Done, Feed, Request
 from onnxc.serving.compile_apart import GENERATES, compiled_model
 from onnxc.serving.datatypes import datatype_of
 from onnxc.serving.generation import MOST_TOKENS, TokensFace
@@ -84,7 +85,8 @@ class ServedModel:
         self._infos = {info.name: info for info in self.inputs}
         self._needed = {info.name for info in self.inputs if not info.optional}
         self.rules = _rules(configuration, limits, _most_rows(batch, signature.symbols, limits))
-        self.batcher = Batcher(self._call, self.rules, self.statistics)
+        begin = executable.begin_calls() if isinstance(executable, Executable) else None
+        self.batcher = Batcher(self._call, self.rules, self.statistics, begin)
 
     def datatype(self, name: str) -> str:
         """The protocol's name of the type of an input or output."""
@@ -99,12 +101,12 @@ class ServedModel:
         return await self.batcher.infer(self._request(tensors, timeout_ns))
 
     def submit(
-        self, tensors: Mapping[str, WireTensor], timeout_ns: int, done: Done, later: Later
+        self, tensors: Mapping[str, WireTensor], timeout_ns: int, done: Done, asker: Asker
     ) -> Callable[[], bool]:
         """As `infer`, but `done` is given the outputs or the error. Gives what withdraws the request."""
         request = self._request(tensors, timeout_ns)
         request.done = done
-        self.batcher.submit(request, later)
+        self.batcher.submit(request, asker)
         return partial(self.batcher.withdraw, request)
 
     def _request(self, tensors: Mapping[str, WireTensor], timeout_ns: int) -> Request:

@@ -3,15 +3,16 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from onnxc.runtime.errors import InputError
 from onnxc.serving import batching
-from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.batching import Asker, Batcher, BatchingRules, Feed, Request
 from onnxc.serving.row_times import LEAST_ROWS, RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
@@ -286,3 +287,128 @@ async def test_many_requests_lose_and_mix_up_nothing() -> None:
     assert all(np.array_equal(answer["y"], 2 * r.feed["x"]) for answer, r in zip(answers, requests, strict=True))
     assert model.batcher.pending == 0
     assert model.statistics.totals()[0] == sum(request.rows for request in requests)
+
+
+class BegunModel(HeldModel):
+    """A model whose calls may be begun, and asked by this thread, which looks at the ends of rounds of `looks`.
+
+    begun: the rows of each call that was.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, may_begin: bool = True) -> None:
+        monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
+        super().__init__(max_rows=LEAST_ROWS, max_queue=200)
+        self.release.release(10**6)
+        self.may_begin, self.begun, self.events = may_begin, list[int](), list[str]()
+        self.batcher = Batcher(self._call, self.batcher._rules, self.statistics, self._begin)
+        self._later: list[Callable[[], None]] = []
+        self._watched: list[tuple[Callable[[], bool], Callable[[], None]]] = []
+
+    def _begin(self, feed: Feed) -> SimpleNamespace | None:
+        if not self.may_begin:
+            return None
+        self.begun.append(len(feed["x"]))
+        self.events.append(f"begun {len(feed['x'])}")
+        return SimpleNamespace(has_ended=lambda: True, outputs=lambda: self._call(feed))
+
+    def ask(self, count: int, rows: int = 1, *, watches: bool = True) -> list[Feed | Exception]:
+        """What becomes of so many requests, in the order in which that is known; the rows of request k are k."""
+        outcomes: list[Feed | Exception] = []
+
+        def done(outcome: Feed | Exception) -> None:
+            self.events.append("answered")
+            outcomes.append(outcome)
+
+        watch = (lambda has_ended, work: self._watched.append((has_ended, work))) if watches else None
+        asker = Asker(self._later.append, watch)
+        for value in range(count):
+            self.batcher.submit(Request({"x": np.array([value] * rows)}, rows, 1, rows, done=done), asker)
+        last = time.monotonic() + SECONDS
+        while len(outcomes) < count:
+            assert time.monotonic() < last
+            due, self._later[:] = self._later.copy(), []
+            for work in due:
+                work()
+            for each in self._watched.copy():
+                assert each[0]()
+                self._watched.remove(each)
+                each[1]()
+        return outcomes
+
+
+def rows(outcomes: Sequence[Feed | Exception]) -> list[list[float]]:
+    return sorted(outcome["y"].tolist() for outcome in outcomes if not isinstance(outcome, Exception))
+
+
+async def test_short_calls_of_many_are_begun_and_the_next_before_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BegunModel(monkeypatch)
+    model.ask(1)
+    assert model.begun == []
+    model.events.clear()
+    assert rows(model.ask(40)) == [[2 * k] for k in range(40)]
+    # Beside the last there is nothing to do.
+    assert model.begun == [16, 16]
+    answers = ["answered"] * 16
+    assert model.events == ["begun 16", "begun 16", *answers, *answers, *answers[:8]]
+    assert model.calls == [1, 16, 16, 8]
+
+
+@pytest.mark.parametrize(
+    ("count", "rows_each", "watches", "begun"),
+    [(9, 2, True, [16]), (9, 3, True, []), (8, 2, True, []), (9, 2, False, [])],
+    ids=["eight and another", "five and four", "eight", "nobody looks"],
+)
+async def test_a_call_is_begun_for_many_where_others_wait(
+    count: int, rows_each: int, begun: Sequence[int], monkeypatch: pytest.MonkeyPatch, *, watches: bool
+) -> None:
+    model = BegunModel(monkeypatch)
+    model.ask(1)
+    assert rows(model.ask(count, rows_each, watches=watches)) == [[2 * k] * rows_each for k in range(count)]
+    assert model.begun == begun
+
+
+async def test_where_nothing_can_be_begun_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BegunModel(monkeypatch, may_begin=False)
+    model.ask(1)
+    assert rows(model.ask(40)) == [[2 * k] for k in range(40)]
+    assert model.calls == [1, 16, 16, 8]
+
+
+async def test_a_begun_call_that_fails_fails_for_its_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BegunModel(monkeypatch)
+    model.ask(1)
+    call = model._call
+
+    def faulty(feed: Feed) -> Feed:
+        if (feed["x"] == 3).any():
+            raise InputError("a row is 3", code="index-out-of-range")
+        return call(feed)
+
+    monkeypatch.setattr(model, "_call", faulty)
+    monkeypatch.setattr(model.batcher, "_call", faulty)
+    outcomes = model.ask(17)
+    assert model.begun == [16]
+    assert rows(outcomes) == [[2 * k] for k in range(17) if k != 3]
+    assert sum(isinstance(outcome, InputError) for outcome in outcomes) == 1
+
+
+async def test_how_long_begun_calls_take_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = BegunModel(monkeypatch)
+    model.ask(1)
+    model.ask(17)
+    assert model.begun == [16]
+    assert model.statistics.totals() == (18, 3)
+    assert set(model.batcher._times[None, 1]._row_ns) == {0, 4}
+
+
+@pytest.mark.parametrize(("row_ns", "begun"), [(1, [16]), (7_900_000 // 16, [16]), (8_100_000 // 16, [])])
+async def test_a_call_beside_may_take_four_times_as_long(
+    row_ns: int, begun: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 16 requests the limit is four times 500 us and 15 times 100."""
+    model = BegunModel(monkeypatch)
+    monkeypatch.setattr(batching, "SHORT_CALL_NS", 500_000)
+    monkeypatch.setattr(RowTimes, "expected_ns", lambda times, rows: rows * row_ns)
+    model.ask(1)
+    model.ask(17)
+    assert model.begun == begun

@@ -7,20 +7,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from onnxc.runtime.errors import InputError
 from onnxc.serving import batching
-from onnxc.serving.batching import Batcher, BatchingRules, Feed, Request
+from onnxc.serving.batching import Asker, Batcher, BatchingRules, Feed, Request
 from onnxc.serving.row_times import RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
 from tests.serving.lock_turns import TurnLock, Turns, every_order
 
 PASSED_NS = 1
+FAULTY = 9
 
 
 class Scene:
-    """A queue whose locks, threads and alarms are those of `turns`; y = 2 x."""
+    """A queue whose locks, threads and alarms are those of `turns`; y = 2 x.
 
-    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch, **rules: int) -> None:
+    begins: whether calls are begun, however few requests they are for; the end of each is seen at some time.
+    """
+
+    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch, *, begins: bool = False, **rules: int) -> None:
         def timer(after_s: float, work: Callable[..., None], arguments: tuple[int]) -> SimpleNamespace:
             return SimpleNamespace(start=lambda: turns.start(lambda: work(*arguments)))
 
@@ -32,7 +37,12 @@ class Scene:
         monkeypatch.setattr(batching, "ThreadPoolExecutor", pool)
         monkeypatch.setattr(batching, "SHORT_CALL_NS", 10**12)
         self.turns, self.statistics = turns, Statistics()
-        self.batcher = Batcher(self._call, BatchingRules(**{"max_rows": 4, "max_queue": 2, **rules}), self.statistics)
+        monkeypatch.setattr(batching, "MANY_REQUESTS", 1)
+        if begins:
+            monkeypatch.setattr(batching, "LEAST_ROWS", 1)
+        limits, begin = BatchingRules(**{"max_rows": 4, "max_queue": 2, **rules}), self._begin if begins else None
+        self.batcher = Batcher(self._call, limits, self.statistics, begin)
+        self.begun = 0
         self._calls, self._most_calls = 0, rules.get("instances", 1)
         self.outcomes: dict[int, list[Feed | Exception]] = {}
         self.withdrawn: set[int] = set()
@@ -49,20 +59,44 @@ class Scene:
         self._calls -= 1
         return {"y": 2 * feed["x"]}
 
+    def _begin(self, feed: Feed) -> SimpleNamespace | None:
+        self._calls += 1
+        assert self._calls <= self._most_calls
+        self.begun += 1
+
+        def outputs() -> Feed:
+            self._calls -= 1
+            if FAULTY in feed["x"]:
+                raise InputError("faulty", code="index-out-of-range")
+            return {"y": 2 * feed["x"]}
+
+        return SimpleNamespace(has_ended=lambda: True, outputs=outputs)
+
     def ask(self, value: int, deadline_ns: int = 0, *, goes: bool = False) -> None:
         """A thread that asks, and does at the end of its round what it was given; then its client may go."""
         outcomes: list[Feed | Exception] = []
         self.outcomes[value] = outcomes
 
+        due: list[Callable[[], None]] = []
+
+        def end_round() -> None:
+            while due:
+                due.pop(0)()
+
+        def ended(work: Callable[[], None]) -> None:
+            work()
+            end_round()
+
+        def watch(has_ended: Callable[[], bool], work: Callable[[], None]) -> None:
+            self.turns.start(lambda: ended(work))
+
         def asking() -> None:
-            due: list[Callable[[], None]] = []
             request = Request({"x": np.array([value])}, 1, "x", "x", deadline_ns, done=outcomes.append)
             try:
-                self.batcher.submit(request, due.append)
+                self.batcher.submit(request, Asker(due.append, watch))
             except ServingError as problem:
                 outcomes.append(problem)
-            for work in due:
-                work()
+            end_round()
             if goes and self.batcher.withdraw(request):
                 self.withdrawn.add(value)
 
@@ -87,17 +121,23 @@ class Scene:
         return "answered"
 
 
-def ends(monkeypatch: pytest.MonkeyPatch, begin: Callable[[Scene], None], **rules: int) -> tuple[int, set[str]]:
+def ends(
+    monkeypatch: pytest.MonkeyPatch, begin: Callable[[Scene], None], *, begins: bool = False, **rules: int
+) -> tuple[int, set[str]]:
     """How many orders there are, and all that became of requests in any of them."""
     seen: set[str] = set()
+    begun: list[int] = []
 
     def run(turns: Turns) -> None:
         with monkeypatch.context() as patches:
-            scene = Scene(turns, patches, **rules)
+            scene = Scene(turns, patches, begins=begins, **rules)
             begin(scene)
             seen.update(scene.end().values())
+            begun.append(scene.begun)
 
-    return sum(1 for _ in every_order(run)), seen
+    count = sum(1 for _ in every_order(run))
+    assert (max(begun) > 0) == begins
+    return count, seen
 
 
 def ask_twice(scene: Scene) -> None:
@@ -110,6 +150,27 @@ def test_all_that_ask_are_answered(max_rows: int, monkeypatch: pytest.MonkeyPatc
     count, seen = ends(monkeypatch, ask_twice, max_rows=max_rows)
     assert seen == {"answered"}
     assert count > 30
+
+
+@pytest.mark.parametrize("max_rows", [1, 2])
+def test_all_whose_calls_are_begun_are_answered(max_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask_thrice(scene: Scene) -> None:
+        for value in (1, 2, 3):
+            scene.ask(value)
+
+    count, seen = ends(monkeypatch, ask_thrice, begins=True, max_rows=max_rows, max_queue=3)
+    assert seen == {"answered"}
+    assert count > 100
+
+
+def test_a_begun_call_that_fails_is_made_again_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(scene: Scene) -> None:
+        for value in (1, FAULTY, 3):
+            scene.ask(value)
+
+    count, seen = ends(monkeypatch, begin, begins=True, max_rows=2, max_queue=3)
+    assert seen == {"answered"}
+    assert count > 100
 
 
 def test_what_a_call_leaves_in_the_queue_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:

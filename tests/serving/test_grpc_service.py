@@ -30,11 +30,11 @@ class Scene:
         self.given: list[grpc.StatusCode] = []
         self.withdrawn = 0
         self.done: Callable[[Exception], None] | None = None
-        self.rpc: Any = SimpleNamespace(is_closed=False, later=None, time_remaining=lambda: 1e18, finish=self._finish)
+        self.rpc: Any = SimpleNamespace(is_closed=False, asker=None, time_remaining=lambda: 1e18, finish=self._finish)
         self.conversation = _ModelInfer(self.service, ThreadPoolExecutor(1), self.rpc)
         self._waits = waits
 
-    def _ask(self, model: object, request: object, done: Callable[[Exception], None], later: object) -> object:
+    def _ask(self, model: object, request: object, done: Callable[[Exception], None], asker: object) -> object:
         self.done = done
         return self._withdraw
 

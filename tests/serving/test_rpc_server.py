@@ -226,8 +226,8 @@ def test_what_is_for_later_is_done_when_nothing_else_has_come() -> None:
 
     def handler(rpc: Rpc) -> Conversation:
         def answer(data: bytes | None) -> None:
-            rpc.later(lambda: threads.append(threading.current_thread().name))
-            rpc.later(lambda: rpc.finish(data))
+            rpc.asker.later(lambda: threads.append(threading.current_thread().name))
+            rpc.asker.later(lambda: rpc.finish(data))
 
         return Answering(answer)
 
@@ -253,6 +253,52 @@ def test_a_round_ends_when_two_polls_in_turn_give_nothing_and_when_the_server_en
     server._poll = lambda timeout_s: next(events)
     server._serve()
     assert done == ["a", "b", "later a", "later b", "c", "later c"]
+
+
+def test_what_is_watched_is_looked_at_after_each_event_and_sleeps_for_nothing() -> None:
+    server = RpcServer({}, (), 9)
+    done: list[str] = []
+    waits: list[float | None] = []
+    looks = iter([False, True])
+
+    def begin(event: object) -> None:
+        done.append("begun")
+        server._watch(lambda: next(looks), lambda: done.append("ended"))
+
+    def seen(event: object) -> None:
+        done.append("seen")
+
+    kind = cygrpc.CompletionType.operation_complete
+    nothing = SimpleNamespace(completion_type=cygrpc.CompletionType.queue_timeout)
+    end = SimpleNamespace(completion_type=cygrpc.CompletionType.queue_shutdown, tag=None)
+    events = iter(
+        [SimpleNamespace(completion_type=kind, tag=begin), SimpleNamespace(completion_type=kind, tag=seen), end]
+    )
+
+    def poll(timeout_s: float | None) -> object:
+        waits.append(timeout_s)
+        return next(events, nothing)
+
+    server._poll, server._awake_s = poll, 0.0
+    server._serve()
+    assert done == ["begun", "seen", "ended"]
+    assert waits == [None, 0.0, None]
+
+
+def test_a_server_that_ends_waits_for_what_is_watched_and_does_what_follows() -> None:
+    server = RpcServer({}, (), 9)
+    done: list[str] = []
+    looks = iter([False, False, True])
+
+    def ended() -> None:
+        done.append("ended")
+        server._later.append(lambda: done.append("later"))
+
+    server._watch(lambda: next(looks), ended)
+    end = SimpleNamespace(completion_type=cygrpc.CompletionType.queue_shutdown, tag=None)
+    server._poll = lambda timeout_s: end
+    server._serve()
+    assert done == ["ended", "later"]
 
 
 def test_a_server_that_ends_answers_what_is_there_and_cancels_it_after_the_grace() -> None:
