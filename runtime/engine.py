@@ -119,8 +119,11 @@ class ProgramEngine:
 
     def begin(
         self, values: Sequence["SlotValue"], sizes: tuple[int, ...], caller: NativeCaller
-    ) -> Callable[[], Sequence[np.ndarray]]:
-        """Begins what `run` does on the thread of the caller, if it can; gives what waits for the outputs."""
+    ) -> Callable[[], tuple[Sequence[np.ndarray], int]]:
+        """Begins what `run` does on the thread of the caller, if it can.
+
+        Gives what waits for the outputs, and says how many ns the call took.
+        """
         launch = self.direct
         assert launch is not None
         assert self.can_begin
@@ -131,12 +134,12 @@ class ProgramEngine:
         workspace.counts.calls += 1
         launch.begin(resolved, [*(as_array(values[k]) for k in order), *outputs], workspace, caller)
 
-        def end() -> Sequence[np.ndarray]:
+        def end() -> tuple[Sequence[np.ndarray], int]:
             try:
-                launch.end(workspace, caller)
+                took_ns = launch.end(workspace, caller)
             finally:
                 self.workspaces.free.append(workspace)
-            return [outputs[k] for k in results]
+            return [outputs[k] for k in results], took_ns
 
         return end
 

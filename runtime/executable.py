@@ -36,19 +36,27 @@ LoadAgain = Callable[[SavedFile | bytes | Artifact], "Executable"]
 
 
 class BegunCall:
-    """A call that goes on. `has_ended` says whether it does no more."""
+    """A call that goes on. `has_ended` says whether it does no more.
+
+    took_ns: how long it took, known with its outputs, by the thread that made it.
+    """
 
     def __init__(
-        self, has_ended: Callable[[], bool], end: Callable[[], Sequence[np.ndarray]], names: Sequence[str]
+        self,
+        has_ended: Callable[[], bool],
+        end: Callable[[], tuple[Sequence[np.ndarray], int]],
+        names: Sequence[str],
     ) -> None:
         self.has_ended, self._end, self._names = has_ended, end, names
+        self.took_ns = 0
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs by name, when the call has ended, which is waited for. To be asked for once.
 
         Raises what the call would have raised.
         """
-        return dict(zip(self._names, self._end(), strict=True))
+        outputs, self.took_ns = self._end()
+        return dict(zip(self._names, outputs, strict=True))
 
 
 BeginCall = Callable[[Mapping[str, object]], BegunCall | None]

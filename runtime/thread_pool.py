@@ -17,8 +17,8 @@ from onnxc.runtime.errors import DeviceError, InputError
 from onnxc.runtime.records import record
 
 __all__ = [
-    "MAX_WORKERS", "POOL_LAYOUT", "RECORDING_THREADS", "PoolHandle", "PoolState", "RecordingMemory",
-    "available_threads", "pool_handle", "recording_handle", "spin_ticks",
+    "MAX_WORKERS", "POOL_LAYOUT", "RECORDING_THREADS", "SPIN_NANOSECONDS", "PoolHandle", "PoolState", "RecordingMemory",
+    "available_threads", "pool_handle", "recording_handle", "ticks_per_nanosecond",
 ]  # fmt: skip
 
 # Changes with every change of PoolState, Handle or CallBox, or of who may write what when: other images are refused.
@@ -31,7 +31,7 @@ RECORDING_THREADS = 0
 # How long a worker looks for the next loop before it sleeps: about as long as waking it takes. A loop of two chunks,
 # 0.5 ms after the one before, took 19 us in the best quarter and 70 us at the median, 2 us where the worker was awake
 # (two busy cores).
-_SPIN_NANOSECONDS = 50_000
+SPIN_NANOSECONDS = 50_000
 # For a loop of an abandoned thread to end; threads that are left end with the process, and harm nothing until then.
 _STOP_SECONDS = 0.2
 
@@ -192,7 +192,7 @@ def _create_pool(image: Image) -> _Pool:
     memory = mmap.mmap(-1, ctypes.sizeof(PoolState), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     state = PoolState.from_buffer(memory)
     state.capacity = MAX_WORKERS
-    state.spin_ticks = spin_ticks(image)
+    state.spin_ticks = int(ticks_per_nanosecond(image) * SPIN_NANOSECONDS)
     state.entry = image.address("onnxc_worker")
     for name in ("pthread_create", "pthread_join", "syscall"):
         setattr(state, name, ctypes.cast(getattr(libc, name), ctypes.c_void_p).value)
@@ -201,12 +201,8 @@ def _create_pool(image: Image) -> _Pool:
     return _Pool(state, image)
 
 
-def spin_ticks(image: Image) -> int:
-    """How long a thread looks for work before it sleeps, in the units of `onnxc_ticks`."""
-    return int(_ticks_per_nanosecond(image) * _SPIN_NANOSECONDS)
-
-
-def _ticks_per_nanosecond(image: Image) -> float:
+def ticks_per_nanosecond(image: Image) -> float:
+    """How far `onnxc_ticks` goes."""
     ticks = image.function("onnxc_ticks", 0)
     first, started = ticks(), time.perf_counter_ns()
     time.sleep(0.0002)

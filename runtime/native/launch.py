@@ -112,12 +112,13 @@ class NativeLaunch:
             workspace.words[word] = read_address(x)
         caller.begin(self.image, self.step.entry, read_address(workspace.block), (arrays, workspace))
 
-    def end(self, workspace: Workspace, caller: NativeCaller) -> None:
-        """Waits for the call that was begun; raises what the status block says."""
-        caller.end()
+    def end(self, workspace: Workspace, caller: NativeCaller) -> int:
+        """Waits for the call that was begun, which took so many ns; raises what the status block says."""
+        took_ns = caller.end()
         workspace.counts.launches += 1
         if workspace.words[workspace.status]:
             raise self.problem(workspace)
+        return took_ns
 
     def run(self, sizes: LaunchSizes, arrays: Sequence[np.ndarray], workspace: Workspace) -> None:
         """Calls the entry on the inputs and early outputs, in this order; raises what the status block says."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from onnxc.runtime.cpu import Image
 from onnxc.runtime.records import record
-from onnxc.runtime.thread_pool import available_threads, spin_ticks
+from onnxc.runtime.thread_pool import SPIN_NANOSECONDS, available_threads, ticks_per_nanosecond
 
 __all__ = ["BEGIN", "CALLER_EXPORTS", "HAS_ENDED", "SERVE", "CallBox", "NativeCaller"]
 
@@ -26,11 +26,14 @@ _LOOK_SECONDS = 50e-6
 
 
 class CallBox(ctypes.Structure):
-    """What both threads know. begun, ended: how many calls have; sleeps: whether the thread has to be woken."""
+    """What both threads know. begun, ended: how many calls have; sleeps: whether the thread has to be woken.
+
+    ticks: what the last call took, by `onnxc_ticks`.
+    """
 
     _fields_ = (
         ("begun", ctypes.c_uint32), ("sleeps", ctypes.c_uint32), ("stop", ctypes.c_uint32), ("_0", ctypes.c_char * 52),
-        ("ended", ctypes.c_uint32), ("_1", ctypes.c_char * 60),
+        ("ended", ctypes.c_uint32), ("_1", ctypes.c_char * 4), ("ticks", ctypes.c_int64), ("_2", ctypes.c_char * 48),
         ("entry", ctypes.c_void_p), ("frame", ctypes.c_void_p),
         ("spin_ticks", ctypes.c_int64), ("syscall", ctypes.c_void_p),
     )  # fmt: skip
@@ -38,11 +41,15 @@ class CallBox(ctypes.Structure):
 
 @record(eq=False)
 class _Thread:
-    """A thread and its box. process: in which it is. held: what the call that goes on reads and writes."""
+    """A thread and its box. process: in which it is. held: what the call that goes on reads and writes.
+
+    ticks: of a nanosecond.
+    """
 
     box: CallBox
     process: int
     held: list[object]
+    ticks: float
     begin: Callable[[int], int]
     has_ended: Callable[[int], int]
 
@@ -79,19 +86,24 @@ class NativeCaller:
         box = self._thread.box
         return box.ended == box.begun and self._thread.has_ended(self._thread.address) != 0
 
-    def end(self) -> None:
-        """Waits until the call has returned; what it was given is its caller's again, and another may begin."""
+    def end(self) -> int:
+        """Waits until the call has returned, which took so many ns; then another may begin.
+
+        What it was given is its caller's again.
+        """
         assert self._thread is not None
         while not self.has_ended():
             time.sleep(_LOOK_SECONDS)
         self._thread.held.clear()
         self.is_taken = False
+        return int(self._thread.box.ticks / self._thread.ticks)
 
     def _started(self, image: Image) -> _Thread:
         box, held = CallBox(), list[object]()
-        box.spin_ticks = spin_ticks(image) if available_threads() > 1 else 0
+        ticks = ticks_per_nanosecond(image)
+        box.spin_ticks = int(SPIN_NANOSECONDS * ticks) if available_threads() > 1 else 0
         box.syscall = ctypes.cast(ctypes.CDLL(None).syscall, ctypes.c_void_p).value
-        thread = _Thread(box, os.getpid(), held, _kept_lock(image, BEGIN), _kept_lock(image, HAS_ENDED))
+        thread = _Thread(box, os.getpid(), held, ticks, _kept_lock(image, BEGIN), _kept_lock(image, HAS_ENDED))
         threading.Thread(target=_serve, args=(image, box, held), name="onnxc native", daemon=True).start()
         weakref.finalize(self, _stop, thread)
         return thread

@@ -138,5 +138,6 @@ def test_the_code_takes_the_steps_of_the_model_in_its_order() -> None:
     sleep = ["exchange sleeps", "load begun", "load syscall", "store sleeps"]
     wait = ["load spin_ticks", "load begun", "load begun", *sleep]
     assert accesses(functions[SERVE], CallBox) == [
-        "load ended", *wait, "load begun", "load stop", "load entry", "load frame", "store ended", *wait, "load begun",
+        "load ended", *wait, "load begun", "load stop", "load entry", "load frame", "store ticks", "store ended", *wait,
+        "load begun",
     ]  # fmt: skip

@@ -295,9 +295,10 @@ class BegunModel(HeldModel):
     begun: the rows of each call that was.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, may_begin: bool = True) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, may_begin: bool = True, max_rows: int = LEAST_ROWS) -> None:
         monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
-        super().__init__(max_rows=LEAST_ROWS, max_queue=200)
+        monkeypatch.setattr(batching, "LEAST_BESIDE_NS", 0)
+        super().__init__(max_rows=max_rows, max_queue=200)
         self.release.release(10**6)
         self.may_begin, self.begun, self.events = may_begin, list[int](), list[str]()
         self.batcher = Batcher(self._call, self.batcher._rules, self.statistics, self._begin)
@@ -309,7 +310,7 @@ class BegunModel(HeldModel):
             return None
         self.begun.append(len(feed["x"]))
         self.events.append(f"begun {len(feed['x'])}")
-        return SimpleNamespace(has_ended=lambda: True, outputs=lambda: self._call(feed))
+        return SimpleNamespace(has_ended=lambda: True, outputs=lambda: self._call(feed), took_ns=160 * len(feed["x"]))
 
     def ask(self, count: int, rows: int = 1, *, watches: bool = True) -> list[Feed | Exception]:
         """What becomes of so many requests, in the order in which that is known; the rows of request k are k."""
@@ -398,16 +399,40 @@ async def test_how_long_begun_calls_take_is_noted(monkeypatch: pytest.MonkeyPatc
     model.ask(17)
     assert model.begun == [16]
     assert model.statistics.totals() == (18, 3)
-    assert set(model.batcher._times[None, 1]._row_ns) == {0, 4}
+    times = model.batcher._times[None, 1]
+    assert set(times.called._row_ns) == {0}
+    # By the thread that made it.
+    assert times.beside._row_ns == {4: 160}
 
 
-@pytest.mark.parametrize(("row_ns", "begun"), [(1, [16]), (7_900_000 // 16, [16]), (8_100_000 // 16, [])])
-async def test_a_call_beside_may_take_four_times_as_long(
+async def test_calls_beside_leave_others_until_more_are_known_to_make_a_row_cheaper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = BegunModel(monkeypatch, max_rows=64)
+    model.ask(1)
+    model.ask(40)
+    # Answers of the first are to be given, and nothing is known of calls of more.
+    assert model.begun == [16, 24]
+    times = model.batcher._times[None, 1].beside
+    for row_ns, begun in ((1.1 * 40_000 + 49_000, [16] * 6), (1.1 * 40_000 + 51_000, [64, 36])):
+        monkeypatch.setattr(times, "_row_ns", {4: row_ns, 6: 40_000})
+        monkeypatch.setattr(times, "note", lambda rows, ns: None)
+        model.begun.clear()
+        model.ask(100)
+        assert model.begun == begun
+
+
+@pytest.mark.parametrize(
+    ("row_ns", "begun"),
+    [(99_000 // 16, []), (101_000 // 16, [16]), (7_900_000 // 16, [16]), (8_100_000 // 16, [])],
+)
+async def test_a_call_beside_is_neither_very_short_nor_four_times_as_long_as_a_short_one(
     row_ns: int, begun: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 16 requests the limit is four times 500 us and 15 times 100."""
     model = BegunModel(monkeypatch)
     monkeypatch.setattr(batching, "SHORT_CALL_NS", 500_000)
+    monkeypatch.setattr(batching, "LEAST_BESIDE_NS", 100_000)
     monkeypatch.setattr(RowTimes, "expected_ns", lambda times, rows: rows * row_ns)
     model.ask(1)
     model.ask(17)

@@ -40,6 +40,7 @@ class Scene:
         monkeypatch.setattr(batching, "MANY_REQUESTS", 1)
         if begins:
             monkeypatch.setattr(batching, "LEAST_ROWS", 1)
+            monkeypatch.setattr(batching, "LEAST_BESIDE_NS", 0)
         limits, begin = BatchingRules(**{"max_rows": 4, "max_queue": 2, **rules}), self._begin if begins else None
         self.batcher = Batcher(self._call, limits, self.statistics, begin)
         self.begun = 0
@@ -70,7 +71,7 @@ class Scene:
                 raise InputError("faulty", code="index-out-of-range")
             return {"y": 2 * feed["x"]}
 
-        return SimpleNamespace(has_ended=lambda: True, outputs=outputs)
+        return SimpleNamespace(has_ended=lambda: True, outputs=outputs, took_ns=1)
 
     def ask(self, value: int, deadline_ns: int = 0, *, goes: bool = False) -> None:
         """A thread that asks, and does at the end of its round what it was given; then its client may go."""

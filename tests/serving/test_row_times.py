@@ -1,8 +1,10 @@
 """How many rows a call should have, by what calls of other sizes took."""
 
+import math
+
 import pytest
 
-from onnxc.serving.row_times import HARDLY, LEAST_ROWS, LOOKS_AGAIN, RowTimes
+from onnxc.serving.row_times import HARDLY, LEAST_ROWS, LOOKS_AGAIN, CallTimes, RowTimes
 
 MOST = 8 * LEAST_ROWS
 FIXED_NS = 1_000_000
@@ -70,3 +72,31 @@ def test_a_call_of_no_rows_counts_as_one() -> None:
     times.note(0, 50)
     assert times.expected_ns(0) == 50
     assert times.expected_ns(1) == 50
+
+
+@pytest.mark.parametrize(("spare_ns", "enough"), [(13_000, MOST), (15_000, LEAST_ROWS)])
+def test_a_row_may_take_longer_by_what_is_spared(spare_ns: int, enough: int) -> None:
+    times = noted({LEAST_ROWS: 80_000, MOST: 60_000})
+    assert times.enough_rows(MOST, spare_ns) == enough
+
+
+def test_calls_beside_are_expected_to_take_what_others_do_until_one_is_known() -> None:
+    times = CallTimes()
+    assert times.expected_ns(1, beside=True) == times.expected_ns(1, beside=False) == math.inf
+    times.called.note(2, 200)
+    assert times.expected_ns(4, beside=True) == times.expected_ns(4, beside=False) == 400
+    times.beside.note(2, 300)
+    assert times.expected_ns(4, beside=True) == 600
+    assert times.expected_ns(4, beside=False) == 400
+
+
+def test_the_first_call_beside_has_few_rows_and_later_ones_as_many_as_are_worth_it() -> None:
+    times = CallTimes()
+    assert times.enough_rows_beside(MOST) == LEAST_ROWS
+    assert times.enough_rows_beside(3) == 3
+    times.beside.note(LEAST_ROWS, LEAST_ROWS * 80_000)
+    assert times.enough_rows_beside(MOST) == MOST
+    times.beside.note(MOST, MOST * 40_000)
+    assert times.enough_rows_beside(MOST) == LEAST_ROWS
+    times.beside.note(MOST, MOST * 20_000)
+    assert times.enough_rows_beside(MOST) == MOST

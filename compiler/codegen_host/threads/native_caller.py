@@ -4,7 +4,8 @@
 
 1. Only who begins calls stores `begun`, `entry`, `frame` and `stop`, and begins none before the one before has ended.
    Raising `begun` makes what was stored before it visible to the thread that reads it.
-2. Only the thread stores `ended`, when a call has returned: who reads there what `begun` is sees all that it wrote.
+2. Only the thread stores `ticks` and `ended`, when a call has returned: who reads there what `begun` is sees all that
+   it wrote.
 3. The thread says that it `sleeps`, and then has the system look at `begun` and put it to sleep in one step; who begins
    raises `begun` and then looks whether it sleeps. One of the two sees what the other has done.
 4. `stop` is stored before `begun` is raised for it, so that the thread, which is or will be idle, does not miss it.
@@ -52,7 +53,10 @@ def _serve(futex: int) -> FunctionBuilder:
         return _load(f, box, "begun", "i32", "acquire")
 
     def call(begun: Reg) -> tuple[Reg]:
+        started = f.call("onnxc_ticks", "i64")
         f.call_pointer(_load(f, box, "entry", "ptr"), "i64", _load(f, box, "frame", "ptr"))
+        ticks = f.sub(f.call("onnxc_ticks", "i64"), started)
+        f.atomic_store(ticks, _field(f, box, "ticks"), "monotonic")
         f.atomic_store(begun, _field(f, box, "ended"))
         return (next_after(begun),)
 
