@@ -13,6 +13,9 @@ LEAST_ROWS = 16
 LOOKS_AGAIN = 128
 """One in so many calls takes all there are, so that what is known of large calls does not get old."""
 
+SHARED = 2
+"""Times the time of a call: what one beside takes at most where two threads share a core."""
+
 OTHERS_NS = 50_000
 """What it takes to read and answer a request: that long a row beside may take longer, as others are, meanwhile."""
 
@@ -27,36 +30,37 @@ class RowTimes:
         self._row_ns: dict[int, float] = {}
         self._asked = 0
 
-    @property
-    def is_known(self) -> bool:
-        """Whether anything is."""
-        return bool(self._row_ns)
-
     def note(self, rows: int, ns: int) -> None:
         """A call of so many rows took so long; one of none counts as one."""
         size, row_ns = _size(rows), ns / max(rows, 1)
         self._row_ns[size] = min(row_ns, _FORGETS * self._row_ns.get(size, row_ns))
 
     def expected_ns(self, rows: int) -> float:
-        """How long a call of so many rows takes: as one with most rows that are not more; ages where none is known."""
-        if not self._row_ns:
-            return math.inf
-        size = max((known for known in self._row_ns if known <= _size(rows)), default=min(self._row_ns))
-        return max(rows, 1) * self._row_ns[size]
+        """How long a call of so many rows takes; ages where none is known.
 
-    def enough_rows(self, most: int, spare_ns: int = 0) -> int:
+        That is what rows take in the one with most rows that are not more, or all of one with more, if that is less.
+        """
+        size = _size(rows)
+        fewer = [known for known in self._row_ns if known <= size]
+        as_fewer = max(rows, 1) * self._row_ns[max(fewer)] if fewer else math.inf
+        return min([as_fewer, *((1 << known) * row_ns for known, row_ns in self._row_ns.items() if known > size)])
+
+    def enough_rows(self, most: int, first: int | None = None, spare_ns: int = 0) -> int:
         """How many rows the next call should have at most.
 
         That is a power of two at which a row takes hardly longer than in any larger call that is known, or up to
-        `spare_ns` more.
+        `spare_ns` more. `first`, or `most` without it, where there are no two to be compared.
         """
         self._asked += 1
-        if self._asked % LOOKS_AGAIN:
-            known = sorted(size for size in self._row_ns if 1 << size >= LEAST_ROWS)
-            for ordinal, size in enumerate(known[:-1], 1):
-                least_ns = min(self._row_ns[larger] for larger in known[ordinal:])
-                if self._row_ns[size] <= HARDLY * least_ns + spare_ns:
-                    return min(1 << size, most)
+        known = sorted(size for size in self._row_ns if 1 << size >= LEAST_ROWS)
+        if self._asked % LOOKS_AGAIN == 0:
+            return most
+        if not known[1:]:
+            return most if first is None else min(first, most)
+        for ordinal, size in enumerate(known[:-1], 1):
+            least_ns = min(self._row_ns[larger] for larger in known[ordinal:])
+            if self._row_ns[size] <= HARDLY * least_ns + spare_ns:
+                return min(1 << size, most)
         return most
 
 
@@ -70,12 +74,13 @@ class CallTimes:
         self.called, self.beside = RowTimes(), RowTimes()
 
     def expected_ns(self, rows: int, *, beside: bool) -> float:
-        """How long a call of so many rows takes."""
-        return (self.beside if beside and self.beside.is_known else self.called).expected_ns(rows)
+        """How long a call of so many rows takes; a single one that took long for another reason is not believed."""
+        called_ns = self.called.expected_ns(rows)
+        return min(self.beside.expected_ns(rows), SHARED * called_ns) if beside else called_ns
 
     def enough_rows_beside(self, most: int) -> int:
         """How many rows the next call beside should have at most. The first have few, so that others are left."""
-        return self.beside.enough_rows(most, OTHERS_NS) if self.beside.is_known else min(most, LEAST_ROWS)
+        return self.beside.enough_rows(most, LEAST_ROWS, OTHERS_NS)
 
 
 def _size(rows: int) -> int:

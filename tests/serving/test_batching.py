@@ -411,8 +411,7 @@ async def test_calls_beside_leave_others_until_more_are_known_to_make_a_row_chea
     model = BegunModel(monkeypatch, max_rows=64)
     model.ask(1)
     model.ask(40)
-    # Answers of the first are to be given, and nothing is known of calls of more.
-    assert model.begun == [16, 24]
+    assert model.begun == [16, 16]
     times = model.batcher._times[None, 1].beside
     for row_ns, begun in ((1.1 * 40_000 + 49_000, [16] * 6), (1.1 * 40_000 + 51_000, [64, 36])):
         monkeypatch.setattr(times, "_row_ns", {4: row_ns, 6: 40_000})

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from onnxc.serving.row_times import HARDLY, LEAST_ROWS, LOOKS_AGAIN, CallTimes, RowTimes
+from onnxc.serving.row_times import HARDLY, LEAST_ROWS, LOOKS_AGAIN, SHARED, CallTimes, RowTimes
 
 MOST = 8 * LEAST_ROWS
 FIXED_NS = 1_000_000
@@ -64,7 +64,13 @@ def test_now_and_then_a_call_takes_all() -> None:
 
 def test_a_call_is_expected_to_take_what_the_next_smaller_one_that_is_known_does() -> None:
     times = noted({4: 30, 16: 20})
-    assert [times.expected_ns(rows) for rows in (0, 1, 2, 3, 4, 15, 16, 17)] == [30, 30, 60, 90, 120, 300, 320, 340]
+    assert [times.expected_ns(rows) for rows in (4, 9, 10, 15, 16, 17)] == [120, 180, 200, 300, 320, 340]
+
+
+def test_a_call_takes_no_longer_than_one_of_more_rows() -> None:
+    times = noted({1: 1000, 64: 20})
+    assert [times.expected_ns(rows) for rows in (1, 2, 16, 64)] == [1000, 1280, 1280, 1280]
+    assert [noted({4: 30, 16: 20}).expected_ns(rows) for rows in (0, 1, 3)] == [120, 120, 90]
 
 
 def test_a_call_of_no_rows_counts_as_one() -> None:
@@ -77,17 +83,25 @@ def test_a_call_of_no_rows_counts_as_one() -> None:
 @pytest.mark.parametrize(("spare_ns", "enough"), [(13_000, MOST), (15_000, LEAST_ROWS)])
 def test_a_row_may_take_longer_by_what_is_spared(spare_ns: int, enough: int) -> None:
     times = noted({LEAST_ROWS: 80_000, MOST: 60_000})
-    assert times.enough_rows(MOST, spare_ns) == enough
+    assert times.enough_rows(MOST, spare_ns=spare_ns) == enough
 
 
-def test_calls_beside_are_expected_to_take_what_others_do_until_one_is_known() -> None:
+def test_calls_beside_are_expected_to_take_twice_what_others_do_until_one_is_known() -> None:
     times = CallTimes()
     assert times.expected_ns(1, beside=True) == times.expected_ns(1, beside=False) == math.inf
     times.called.note(2, 200)
-    assert times.expected_ns(4, beside=True) == times.expected_ns(4, beside=False) == 400
+    assert times.expected_ns(4, beside=False) == 400
+    assert times.expected_ns(4, beside=True) == SHARED * 400
     times.beside.note(2, 300)
     assert times.expected_ns(4, beside=True) == 600
     assert times.expected_ns(4, beside=False) == 400
+
+
+def test_a_call_beside_that_other_work_made_long_is_not_believed() -> None:
+    times = CallTimes()
+    times.called.note(16, 1600)
+    times.beside.note(16, 16_000)
+    assert times.expected_ns(16, beside=True) == SHARED * 1600
 
 
 def test_the_first_call_beside_has_few_rows_and_later_ones_as_many_as_are_worth_it() -> None:
@@ -95,7 +109,7 @@ def test_the_first_call_beside_has_few_rows_and_later_ones_as_many_as_are_worth_
     assert times.enough_rows_beside(MOST) == LEAST_ROWS
     assert times.enough_rows_beside(3) == 3
     times.beside.note(LEAST_ROWS, LEAST_ROWS * 80_000)
-    assert times.enough_rows_beside(MOST) == MOST
+    assert [times.enough_rows_beside(MOST) for _ in range(LOOKS_AGAIN)].count(MOST) == 1
     times.beside.note(MOST, MOST * 40_000)
     assert times.enough_rows_beside(MOST) == LEAST_ROWS
     times.beside.note(MOST, MOST * 20_000)
