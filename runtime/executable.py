@@ -369,7 +369,7 @@ class Executable:
         """The same for values of these shapes."""
         sizes = self._sizes.get(shapes)
         if sizes is None:
-            sizes = self._signature.bind_sizes(values)
+            sizes = self._signature.bind_sizes(values, shapes)
             with self._lock:
                 if len(self._sizes) >= SHAPES_KEPT:
                     del self._sizes[next(iter(self._sizes))]

@@ -6,6 +6,7 @@ Every InputError names the input, what came, and what was expected.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -119,13 +120,15 @@ class Signature:
             message = f"run takes a mapping from names to values, {describe(values)} came; {self._listed_inputs()}"
             raise InputError(message, code="input-mapping")
         values = plain_mapping(values, "what run takes", "a mapping from names to values", "input-mapping")
-        for name in values:
-            if name in self.frozen:
-                message = f"{name!r} is compiled in as a constant; to pass it, compile with freeze_params=False"
-                raise InputError(message, code="frozen-input")
-            if name not in self.names:
-                raise InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
-        return [values.get(info.name, MISSING) for info in self.inputs]
+        if not values.keys() <= self.names.keys():
+            raise self._unknown_name(next(name for name in values if name not in self.names))
+        return [*map(values.get, self.names, repeat(MISSING))]
+
+    def _unknown_name(self, name: object) -> InputError:
+        if name in self.frozen:
+            message = f"{name!r} is compiled in as a constant; to pass it, compile with freeze_params=False"
+            return InputError(message, code="frozen-input")
+        return InputError(f"there is no input {name!r}; {self._listed_inputs()}", code="unknown-input")
 
     def by_position_and_name(self, values: Sequence[object], named: Mapping[str, object]) -> list[object]:
         """The value of each input, MISSING for those left out: the first ones by position, others by name."""
@@ -143,15 +146,30 @@ class Signature:
         return self.import_with(import_array, values, defaults)
 
     def import_with(
-        self, import_tensor: ImportTensor[T], values: Sequence[object], defaults: Mapping[int, np.ndarray]
+        self,
+        import_tensor: ImportTensor[T],
+        values: Sequence[object],
+        defaults: Mapping[int, np.ndarray],
+        ready: Sequence[T | None] | None = None,
     ) -> "tuple[HostValue | T, ...]":
-        """As `import_values`, where tensors that are inputs of their own come through `import_tensor`."""
-        missing = [index for index in self.required if values[index] is MISSING or values[index] is None]
+        """As `import_values`, where tensors that are inputs of their own come through `import_tensor`.
+
+        ready: of each input what is known to be one of its type, None where that is to be seen.
+        """
+        imported: list[HostValue | T] = [None] * len(values) if ready is None else [*ready]
+        rest = [index for index, known in enumerate(imported) if known is None]
+        required = self._is_required
+        missing = [k for k in rest if required[k] and (values[k] is MISSING or values[k] is None)]
         if missing:
             names = ", ".join(f'"{self.inputs[index].name}"' for index in missing)
             raise InputError(f"input {names} is missing; {self._listed_inputs()}", code="missing-input")
-        imported = tuple(self._import(import_tensor, index, value, defaults) for index, value in enumerate(values))
-        return (*imported, defaults[len(self.inputs)]) if self.draws else imported
+        for index in rest:
+            imported[index] = self._import(import_tensor, index, values[index], defaults)
+        return (*imported, defaults[len(self.inputs)]) if self.draws else tuple(imported)
+
+    @cached_property
+    def _is_required(self) -> tuple[bool, ...]:
+        return tuple(not info.optional for info in self.inputs)
 
     def with_seed(self, seed: object, defaults: Mapping[int, np.ndarray]) -> Mapping[int, np.ndarray]:
         """The defaults of a call with this seed, None for none; a program that draws nothing has no use for it."""
@@ -177,9 +195,11 @@ class Signature:
         _expect_rank(array, info)
         return array
 
-    def bind_sizes(self, values: Sequence["SlotValue"]) -> tuple[int, ...]:
-        """The value of every symbol, 0 for those that no input binds."""
-        shapes = shapes_of(values)
+    def bind_sizes(
+        self, values: Sequence["SlotValue"], shapes: tuple[tuple[int, ...], ...] | None = None
+    ) -> tuple[int, ...]:
+        """The value of every symbol, 0 for those that no input binds; `shapes` are those of the values, if known."""
+        shapes = shapes_of(values) if shapes is None else shapes
         sizes = [0] * len(self.symbols)
         for binding in self.bindings:
             sizes[binding.symbol] = shapes[binding.slot][binding.axis]
@@ -278,13 +298,10 @@ def tensor_info(parameter: Parameter) -> TensorInfo:
     return TensorInfo(parameter.name, DTYPES.get(parameter.dtype), sizes, parameter.text, may_be_absent)
 
 
-# A tuple, as a union takes longer to ask.
-_TENSORS = (np.ndarray, DeviceValue, SparseTensor, Shards)
-
-
 def shapes_of(values: Sequence["SlotValue"]) -> tuple[tuple[int, ...], ...]:
     """The shape of each tensor, and an empty one for what is none."""
-    return tuple([value.shape if isinstance(value, _TENSORS) else () for value in values])
+    # Of all values none but tensors has a shape, and to ask for their classes takes twice as long.
+    return tuple([getattr(value, "shape", ()) for value in values])
 
 
 def default_shape(parameter: Parameter) -> tuple[int, ...] | None:

@@ -93,8 +93,8 @@ class DeviceArray(DeviceValue):
         return DeviceArray(self.device, self.address, shape, self.dtype, self.owner, self.work)
 
     def within(self, work: Work) -> "DeviceArray":
-        """The array as a call sees it while it lasts."""
-        return DeviceArray(self.device, self.address, self.shape, self.dtype, self, work, self._host)
+        """The array as a call sees it while it lasts; what it held before is not what the call finds."""
+        return DeviceArray(self.device, self.address, self.shape, self.dtype, self, work, nbytes=self.nbytes)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:

@@ -18,7 +18,7 @@ from onnxc.runtime.gpu.arrays import ALIGNMENT, LEGACY_STREAM, DeviceArray
 from onnxc.runtime.gpu.dlpack import CUDA_DEVICE, Described, read_capsule
 from onnxc.runtime.gpu.workspaces import Call
 
-__all__ = ["import_output", "import_tensor", "resident_arrays"]
+__all__ = ["import_output", "import_tensor", "readable_arrays"]
 
 # CUpointer_attribute.
 _DEVICE_ORDINAL = 9
@@ -33,29 +33,33 @@ class StreamedDLPack(Protocol):
     def __dlpack__(self, *, stream: int) -> object: ...
 
 
-def resident_arrays(
+def readable_arrays(
     values: Sequence[object], expected: Sequence[tuple[DType | None, int]], call: Call
-) -> Sequence[DeviceArray] | None:
-    """The values, if all are arrays of ours that the call can read where they lie; None where one has to be imported.
+) -> list[DeviceArray | None]:
+    """Of each value itself, if it is an array of ours that the call can read where it lies; None for all others.
 
-    expected: the element type and rank of each. This is what calls in a row, as when tokens are generated, spend their
-    time with.
+    expected: the element type and rank of each. The call follows what makes the arrays.
     """
-    ordinal, arrays = call.device.properties.ordinal, []
+    device, readable = call.device, list[DeviceArray | None]()
+    ordinal = device.properties.ordinal
+    # Calls in a row, as when tokens are generated, have tens of such arrays: a function for each would take most of it.
     for value, (dtype, rank) in zip(values, expected, strict=True):
-        if type(value) is not DeviceArray or len(value.shape) != rank or not _can_be_read(value, dtype, ordinal):
-            return None
+        if (
+            type(value) is not DeviceArray
+            or value.dtype is not dtype
+            or len(value.shape) != rank
+            or not value.nbytes
+            or value.address % ALIGNMENT
+            or (value.device is not device and value.device.properties.ordinal != ordinal)
+        ):
+            readable.append(None)
+            continue
         if value.work is not None:
             call.follow_work(value)
-        arrays.append(value)
-    call.follow_default()
-    return arrays
-
-
-def _can_be_read(array: DeviceArray, dtype: DType | None, ordinal: int) -> bool:
-    """Whether a call on the device of this ordinal can read an array of ours where it lies."""
-    is_usable = array.dtype == dtype and array.nbytes and array.address % ALIGNMENT == 0
-    return bool(is_usable) and array.device.properties.ordinal == ordinal
+        readable.append(value)
+    if any(readable):
+        call.follow_default()
+    return readable
 
 
 def import_tensor(value: object, dtype: DType, what: str, expected: str, call: Call) -> np.ndarray | DeviceArray:
@@ -63,10 +67,6 @@ def import_tensor(value: object, dtype: DType, what: str, expected: str, call: C
 
     Memory is shared where it is contiguous and aligned. Raises InputError.
     """
-    if isinstance(value, DeviceArray) and _can_be_read(value, dtype, call.device.properties.ordinal):
-        call.follow_work(value)
-        call.follow_default()
-        return DeviceArray(call.device, value.address, value.shape, dtype, value, nbytes=value.nbytes)
     described = _describe(value, what, expected, call)
     if described is None:
         return import_array(value, dtype, what, expected)

@@ -1,6 +1,7 @@
 """An executable on a CUDA device: arrays of the device go in and come out without a copy, on the caller's stream."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnxc.runtime.executable import Executable, LoadAgain, call_out_of_memory, 
 from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.engine import DeviceEngine
-from onnxc.runtime.gpu.exchange import import_output, import_tensor, resident_arrays
+from onnxc.runtime.gpu.exchange import import_output, import_tensor, readable_arrays
 from onnxc.runtime.gpu.wanted import Residency, Wanted
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import JsonValue
@@ -94,15 +95,13 @@ class DeviceExecutable(Executable):
         # The random state of a call comes from the host.
         may_be_resident = engine.runs_resident and usual is None and not out and not self._signature.draws
         with engine.call(stream) as call:
-            arrays = resident_arrays(inputs, self._expected, call) if may_be_resident else None
-            if arrays:
+            readable = readable_arrays(inputs, self._expected, call)
+            arrays = [array for array in readable if array is not None] if may_be_resident else []
+            if arrays and len(arrays) == len(readable):
                 sizes = self._sizes_at(tuple([array.shape for array in arrays]), arrays)
                 return [*engine.run_resident(call, arrays, sizes)]
-            values = self._signature.import_with(
-                lambda value, dtype, what, expected: import_tensor(value, dtype, what, expected, call),
-                inputs,
-                defaults,
-            )
+            ready: Sequence[np.ndarray | DeviceArray | None] = readable
+            values = self._signature.import_with(partial(import_tensor, call=call), inputs, defaults, ready)
             sizes = self._sizes_of(values)
             wanted = self._wanted(out, usual or _residency_of(values), call)
             results = engine.run_in(call, values, sizes, wanted)
@@ -113,6 +112,8 @@ class DeviceExecutable(Executable):
 
     def _wanted(self, out: Mapping[str, object], usual: Residency, call: Call) -> list[Wanted]:
         """Where each output is to lie."""
+        if not out:
+            return [usual] * len(self._output_names)
         given: dict[str, Wanted] = {}
         for name, array in out.items():
             info = self._output_info(name)
