@@ -1,7 +1,6 @@
 """A program that is one piece of work: a call stages its arrays, and all that it enqueues is one CUDA graph."""
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +63,7 @@ class DirectEngine:
         resolved = chain.at(limits)
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
-        inputs = [self._input(index, values[index], call) for index in chain.order]
+        inputs = self._inputs(values, call)
         outputs = self._outputs(resolved, wanted, inputs, call)
         arriving = self._arriving(inputs, limits)
         leaving = _StagingLayout([x for x in outputs if isinstance(x, np.ndarray)])
@@ -99,6 +98,7 @@ class DirectEngine:
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         outputs = call.new_arrays(resolved.shapes, chain.dtypes, resolved.nbytes)
+        call.made.update(outputs)
         addresses = (*[values[k].address for k in chain.order], *[output.address for output in outputs])
         self._enqueue(call, resolved, (sizes, b"", addresses, 0, 0))
         return [outputs[k] for k in chain.results]
@@ -120,19 +120,21 @@ class DirectEngine:
 
     def _arriving(self, inputs: Sequence[np.ndarray | DeviceArray], limits: tuple[int, ...]) -> "_StagingLayout":
         """How what a call brings is staged; arrays that grow have room for their limits, behind the table of sizes."""
-        staged = [
-            (x, ordinal) for x, ordinal in zip(inputs, self.chain.order, strict=True) if isinstance(x, np.ndarray)
-        ]
-        arrays = [x for x, _ in staged]
+        staged = [(k, x) for k, x in enumerate(inputs) if not isinstance(x, DeviceArray)]
+        arrays = [x for _, x in staged]
         if self.growing is None:
             return _StagingLayout(arrays)
-        room = self.growing.room(limits)
-        return _StagingLayout(arrays, [room[ordinal] for _, ordinal in staged], self.growing.nbytes)
+        room, order = self.growing.room(limits), self.chain.order
+        return _StagingLayout(arrays, [room[order[k]] for k, _ in staged], self.growing.nbytes)
 
-    def _input(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
-        """An input of the chain: on the device, or an array to be staged."""
-        if isinstance(value, DeviceArray):
-            return value
+    def _inputs(self, values: Sequence["SlotValue"], call: Call) -> list[np.ndarray | DeviceArray]:
+        """The inputs of the chain: on the device, or arrays to be staged."""
+        return [
+            x if isinstance(x := values[ordinal], DeviceArray) else self._from_host(ordinal, x, call)
+            for ordinal in self.chain.order
+        ]
+
+    def _from_host(self, ordinal: int, value: "SlotValue", call: Call) -> np.ndarray | DeviceArray:
         x = as_array(value)
         default, resident = self.defaults.get(ordinal, (None, None))
         if resident is not None and x is default:
@@ -147,21 +149,32 @@ class DirectEngine:
         call: Call,
     ) -> list[np.ndarray | DeviceArray]:
         """An array for each output of the chain: on the device, or one of the host to be copied to."""
-        late = self.chain.late_shapes
-        residencies = {output: wanted[result] for result, output in enumerate(self.chain.results)}
-        taken = [x for x in inputs if isinstance(x, DeviceArray)]
-        outputs: list[np.ndarray | DeviceArray] = []
-        for index, (shape, dtype) in enumerate(zip(resolved.shapes, self.chain.dtypes, strict=True)):
+        chain, late = self.chain, self.chain.late_shapes
+        residencies = {output: wanted[result] for result, output in enumerate(chain.results)}
+        # What is given may lie over an input, or over what was given before it; new arrays lie over nothing.
+        is_given = any(isinstance(want, DeviceArray) for want in wanted)
+        taken = [x for x in inputs if isinstance(x, DeviceArray)] if is_given else []
+        outputs: list[np.ndarray | DeviceArray | None] = []
+        described = zip(resolved.shapes, chain.dtypes, resolved.nbytes, strict=True)
+        for index, (shape, dtype, nbytes) in enumerate(described):
             # What is read late is only read on the host.
             want = residencies.get(index, Residency.HOST)
             if index in late:
-                output = _late_output(shape, dtype, want, call)
-            else:
-                output = _output(shape, dtype, want, taken, call)
+                outputs.append(_late_output(shape, dtype, nbytes, want))
+                continue
+            output = _output(shape, dtype, nbytes, want, taken)
             outputs.append(output)
             if isinstance(output, DeviceArray):
                 taken.append(output)
-        return outputs
+        made = self._new_arrays([k for k, output in enumerate(outputs) if output is None], resolved, call)
+        return [next(made) if output is None else output for output in outputs]
+
+    def _new_arrays(self, ordinals: Sequence[int], resolved: Resolved, call: Call) -> Iterator[DeviceArray]:
+        """A new array of the device for each of these outputs."""
+        if not ordinals:
+            return iter(())
+        shapes, sizes = [resolved.shapes[k] for k in ordinals], [resolved.nbytes[k] for k in ordinals]
+        return iter(call.new_arrays(shapes, [self.chain.dtypes[k] for k in ordinals], sizes))
 
 
 class _StagingLayout:
@@ -200,21 +213,20 @@ def _copy_staged(workspace: DeviceWorkspace, nbytes: int, stream: int, *, to_dev
 
 
 def _output(
-    shape: tuple[int, ...], dtype: DType, want: Wanted, taken: Sequence[DeviceArray], call: Call
-) -> np.ndarray | DeviceArray:
+    shape: tuple[int, ...], dtype: DType, nbytes: int, want: Wanted, taken: Sequence[DeviceArray]
+) -> np.ndarray | DeviceArray | None:
+    """What was given for an output, or an array of the host; None for a new array of the device."""
     if isinstance(want, DeviceArray) and want.shape == shape and not any(_overlap(want, other) for other in taken):
         return want
-    if isinstance(want, DeviceArray) or want is Residency.DEVICE or prod(shape) * dtype.itemsize > LARGEST_STAGED_BYTES:
-        return call.new_array(shape, dtype, "an output")
+    if isinstance(want, DeviceArray) or want is Residency.DEVICE or nbytes > LARGEST_STAGED_BYTES:
+        return None
     return want if isinstance(want, np.ndarray) and want.shape == shape else np.empty(shape, dtype)
 
 
-def _late_output(shape: tuple[int, ...], dtype: DType, want: Wanted, call: Call) -> np.ndarray | DeviceArray:
-    """An array for the most that there may be; what was given for the output gets what there is."""
-    is_small = prod(shape) * dtype.itemsize <= LARGEST_LATE_BYTES
-    if is_small and (isinstance(want, np.ndarray) or want is Residency.HOST):
-        return np.empty(shape, dtype)
-    return call.new_array(shape, dtype, "an output")
+def _late_output(shape: tuple[int, ...], dtype: DType, nbytes: int, want: Wanted) -> np.ndarray | None:
+    """As `_output`, an array for the most that there may be; what was given for the output gets what there is."""
+    is_small = nbytes <= LARGEST_LATE_BYTES
+    return np.empty(shape, dtype) if is_small and (isinstance(want, np.ndarray) or want is Residency.HOST) else None
 
 
 def _with_late_shapes(

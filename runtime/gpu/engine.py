@@ -101,7 +101,8 @@ class DeviceEngine:
     @contextmanager
     def call(self, stream: int | None = None) -> Iterator[Call]:
         """A call on the caller's stream, not waited for at the end; or on one of ours, waited for."""
-        with self.device.current():
+        before = self.device.enter()
+        try:
             workspace = self.workspaces.take()
             call = Call(workspace, stream)
             try:
@@ -116,6 +117,8 @@ class DeviceEngine:
                 call.abandon()
                 raise
             self.workspaces.free.append(workspace)
+        finally:
+            self.device.leave(before)
 
     def run_in(
         self, call: Call, values: Sequence["SlotValue"], sizes: tuple[int, ...], wanted: Sequence[Wanted]

@@ -32,6 +32,9 @@ class GraphCache:
         # No address stands for a key that was seen and not captured yet.
         self._graphs: OrderedDict[Hashable, ctypes.c_void_p] = OrderedDict()
         self._kinds: OrderedDict[Hashable, None] = OrderedDict()
+        # The key and the graph that were used last: calls in a row are of one key, and to hash it takes longest.
+        self._last: tuple[Hashable, ctypes.c_void_p] | None = None
+        self._last_kind: Hashable = None
         weakref.finalize(self, _destroy_all, device, self._graphs).atexit = False
         self.captures = self.replays = 0
 
@@ -52,26 +55,32 @@ class GraphCache:
 
         again: whether calls of this kind came before, so that the first with this key is captured.
         """
-        if key not in self._graphs:
-            if self._limit:
-                self._keep(key, settle)
-            if not again:
-                enqueue(stream)
-                return
-        graph = self._graphs[key]
-        if not graph:
-            self._capture(graph, capture_stream, enqueue)
-        self._graphs.move_to_end(key)
+        if self._last is None or self._last[0] != key:
+            if key not in self._graphs:
+                if self._limit:
+                    self._keep(key, settle)
+                if not again:
+                    enqueue(stream)
+                    return
+            graph = self._graphs[key]
+            if not graph:
+                self._capture(graph, capture_stream, enqueue)
+            self._graphs.move_to_end(key)
+            self._last = key, graph
+        graph = self._last[1]
         self._device.driver.call("to launch a CUDA graph", "cuGraphLaunch", graph, stream)
         self.replays += 1
 
     def came_before(self, kind: Hashable) -> bool:
         """Whether a call of this kind came lately, as one has now; also where its graphs were forgotten since."""
+        if kind == self._last_kind:
+            return True
         came = kind in self._kinds
         self._kinds[kind] = None
         self._kinds.move_to_end(kind)
         if len(self._kinds) > self._limit:
             self._kinds.popitem(last=False)
+        self._last_kind = kind if self._limit else None
         return came
 
     def clear(self, settle: Callable[[], None]) -> None:
@@ -81,9 +90,10 @@ class GraphCache:
         for graph in self._graphs.values():
             self._destroy_executable(graph)
         self._graphs.clear()
+        self._last = None
 
     def _keep(self, key: Hashable, settle: Callable[[], None]) -> None:
-        self._graphs[key] = ctypes.c_void_p()
+        self._graphs[key], self._last = ctypes.c_void_p(), None
         if len(self._graphs) > self._limit:
             _, oldest = self._graphs.popitem(last=False)
             if oldest:

@@ -42,9 +42,9 @@ def as_wanted(value: "SlotValue", want: Wanted, call: Call) -> "SlotValue":
             _expect_shape(want, result)
             call.copy(want.address, result.address, want.nbytes)
         result = want
-    elif not isinstance(result.owner, Block) or any(result is made for made in call.made):
+    elif not isinstance(result.owner, Block) or result in call.made:
         result = _copied(result, call)
-    call.made.append(result)
+    call.made.add(result)
     return result
 
 

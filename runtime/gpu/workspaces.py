@@ -199,7 +199,7 @@ class Call:
         self._is_open, self._is_done = True, False
         # Whether there is work that was not waited for; `made` are the arrays that it makes for the caller.
         self.in_flight = False
-        self.made: list[DeviceArray] = []
+        self.made: set[DeviceArray] = set()
         self._status: tuple[int, ...] = ()
         self._follows_default = False
         # Whether kernels were launched since the status block was copied.
@@ -216,16 +216,14 @@ class Call:
     def new_arrays(
         self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence["np.dtype[np.generic]"], sizes: Sequence[int]
     ) -> list[DeviceArray]:
-        """Uninitialised arrays for outputs of so many bytes, which the caller will own."""
+        """Uninitialised arrays for outputs of so many bytes."""
         self.follow_default()
         device = self.device
         blocks = self.workspace.pool.take_all(sizes, "an output")
-        made = [
+        return [
             DeviceArray(device, block.address, shape, dtype, block, self, None, nbytes)
             for block, shape, dtype, nbytes in zip(blocks, shapes, dtypes, sizes, strict=True)
         ]
-        self.made += made
-        return made
 
     def new_array(self, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", purpose: str) -> DeviceArray:
         """An uninitialised array."""

@@ -1,9 +1,12 @@
 """CUDA graphs: what is captured, replayed and given up."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from onnxc.runtime.gpu.graphs import GRAPHS_KEPT
+from onnxc.runtime.gpu.device import Device
+from onnxc.runtime.gpu.graphs import GRAPHS_KEPT, GraphCache
 from onnxc.runtime.program import Host, Release
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, affine, executable, step
@@ -155,3 +158,19 @@ def test_a_graph_is_not_destroyed_while_it_runs(fake: FakeDriver) -> None:
     fake.streams.run_all()
     assert_same(out.numpy(), affine(x.numpy()))
     assert len(fake.streams.executables) == GRAPHS_KEPT
+
+
+def test_the_graph_that_ran_last_is_not_run_where_it_was_destroyed(fake: FakeDriver) -> None:
+    """A shape alone, one that takes its place, and the first again."""
+    device, done = Device(fake.driver), list[str]()
+    with device.current():
+        graphs, stream = GraphCache(device, 1), device.new_stream()
+        settle = partial(device.driver.call, "to wait", "cuStreamSynchronize", stream)
+        for key in ("a", "a", "a", "b", "a", "a", "b", "b"):
+            graphs.run(key, stream, stream, lambda _, key=key: done.append(key), settle)
+        graphs.clear(settle)
+        graphs.run("b", stream, stream, lambda _: done.append("b"), settle)
+        settle()
+    # Twice for each time that it is new: enqueued, and captured when it comes again.
+    assert done == ["a", "a", "b", "a", "a", "b", "b", "b"]
+    assert (graphs.captures, graphs.replays) == (3, 4)

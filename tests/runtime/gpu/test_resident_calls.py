@@ -12,6 +12,7 @@ from onnxc.runtime.gpu.arrays import DeviceArray
 from onnxc.runtime.gpu.device import Device
 from onnxc.runtime.gpu.exchange import import_tensor, readable_arrays
 from onnxc.runtime.gpu.executable import DeviceExecutable
+from onnxc.runtime.gpu.memory import MemoryPool
 from onnxc.runtime.gpu.workspaces import Call
 from onnxc.runtime.program import Check, Host
 from tests.runtime.gpu.foreign import WithInterface
@@ -171,3 +172,19 @@ def test_only_arrays_that_a_call_can_read_as_they_are_are_readable(fake: FakeDri
         found = readable_arrays([value for value, _, _ in cases], [expected for _, expected, _ in cases], call)
     assert [array is not None for array in found] == [fits for _, _, fits in cases]
     assert all(array is None or array is value for array, (value, _, _) in zip(found, cases, strict=True))
+
+
+def test_memory_for_all_outputs_of_a_call_is_taken_at_once(
+    fake: FakeDriver, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take_all = MemoryPool.take_all
+    monkeypatch.setattr(
+        MemoryPool,
+        "take_all",
+        lambda pool, sizes, purpose: (taken.append(len(sizes)), take_all(pool, sizes, purpose))[1],
+    )
+    y, z = executable(fake, TWO_INPUTS)(X, resident(fake, X, device))
+    assert taken == [2]
+    assert y.address != z.address
+    assert_same(y.numpy(), z.numpy())
