@@ -24,8 +24,9 @@ def as_integers(value: object, what: str, expected: str) -> np.ndarray:
 
 
 def expect_tokens(tokens: np.ndarray, vocabulary: int | None) -> None:
-    """Raises InputError for a token that is not in the vocabulary."""
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < 0 or (vocabulary is not None and high >= vocabulary):
+    """Raises InputError for a token, of i64, that is not in the vocabulary."""
+    # What is negative is the largest there is, so that one pass sees both ends.
+    if int(tokens.view(np.uint64).max()) >= (1 << 63 if vocabulary is None else vocabulary):
+        low, high = int(tokens.min()), int(tokens.max())
         known = "0 or more" if vocabulary is None else f"from 0 to {vocabulary - 1}"
         raise InputError(f"there is no token {low if low < 0 else high}; tokens are {known}", code="token-range")

@@ -39,8 +39,8 @@ class Session:
         self._infos, self._inputs = infos, _other_inputs(description, inputs)
         caches = [infos[name] for name in description.caches]
         self._memory: CacheMemory = make_memory(caches, description.caches, batch, capacity)
-        # Which of the tokens count.
-        self._mask = np.zeros((batch, 0), bool)
+        # Which of the tokens count; behind them there is room.
+        self._mask = np.zeros((batch, self._memory.capacity), bool)
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Session:
             if as_integer("length", length, 0) > self._length:
                 message = f"length is {length}, and the session has {self._length} tokens"
                 raise InputError(message, code="session-option")
-            self._length, self._mask = length, self._mask[:, :length]
+            self._length = length
 
     def reorder(self, rows: Sequence[int] | np.ndarray) -> None:
         """Sequence k becomes a copy of sequence `rows[k]`: what a beam search keeps after each step."""
@@ -101,15 +101,25 @@ class Session:
         if self._longest is not None and total > self._longest:
             message = f"{total} tokens, {count} of them new, and the model has {self._longest} positions"
             raise InputError(message, code="sequence-length")
-        masked = np.concatenate((self._mask, self._mask_of(mask, count)), axis=1)
+        counts = self._mask_of(mask, count)
         self._memory.reserve(total, self._length, self._longest)
+        masked = self._masked(counts, total)
         values = self._made_inputs(tokens, masked)
         values |= zip(self._description.caches, self._memory.values, strict=True)
-        outputs = self._executable.run_to_host({name: values[name] for name in self._infos})
+        outputs = self._executable.run_to_host(values)
         logits = outputs[self._description.logits]
         assert isinstance(logits, np.ndarray), logits
-        self._length, self._mask = total, masked
+        self._length = total
         return np.asarray(logits, np.float32)
+
+    def _masked(self, counts: np.ndarray | bool, total: int) -> np.ndarray:
+        """Which of all tokens count, the new ones with them: a view of what is kept."""
+        if total > self._mask.shape[1]:
+            room = np.zeros((self._batch, self._memory.capacity), bool)
+            room[:, : self._length] = self._mask[:, : self._length]
+            self._mask = room
+        self._mask[:, self._length : total] = counts
+        return self._mask[:, :total]
 
     def _made_inputs(self, tokens: np.ndarray, masked: np.ndarray) -> dict[str, object]:
         """The inputs that follow from the tokens and which of them count, and those of the session."""
@@ -143,10 +153,10 @@ class Session:
         expect_tokens(given, self._description.vocabulary)
         return np.ascontiguousarray(given, self._dtype(self._description.tokens))
 
-    def _mask_of(self, mask: object, count: int) -> np.ndarray:
-        """Which of the new tokens count."""
+    def _mask_of(self, mask: object, count: int) -> np.ndarray | bool:
+        """Which of the new tokens count, True for all of them."""
         if mask is None:
-            return np.ones((self._batch, count), bool)
+            return True
         if not self._description.mask:
             raise InputError("mask was given, and the model has no attention_mask", code="session-mask")
         expected = f"0 or 1 for each of [{self._batch}, {count}] tokens"

@@ -123,6 +123,18 @@ def test_positions_and_the_mask_are_made_where_the_model_asks_for_them(places: D
     assert places.session(batch=2).feed([[0], [0]], mask=[[0], [1]]).tolist() == [[0, 0, 0, 1], [0, 1, 0, 1]]
 
 
+def test_which_tokens_count_is_kept_where_memory_grows_and_what_is_cut_off_is_written_anew(places: Decoder) -> None:
+    session = places.session(batch=2, capacity=2)
+    session.feed([[0, 0], [0, 1]], mask=[[0, 1], [1, 1]])
+    assert session.feed([[0, 0, 0], [0, 0, 0]]).tolist() == [[3, 4, 4, 5], [4, 5, 4, 5]]
+    assert session.capacity > 2
+    session.reorder([1, 0])
+    session.truncate(2)
+    assert session.feed([[0], [0]], mask=[[0], [1]]).tolist() == [[1, 2, 2, 3], [1, 2, 2, 3]]
+    session.truncate(2)
+    assert session.feed([[0], [0]]).tolist() == [[2, 3, 2, 3], [1, 2, 2, 3]]
+
+
 def test_the_model_says_how_many_tokens_and_positions_there_are(gpt: Decoder, places: Decoder) -> None:
     assert (gpt.vocabulary, gpt.max_length) == (builders.VOCABULARY, builders.POSITIONS)
     assert (places.vocabulary, places.max_length) == (5, 9)
