@@ -8,6 +8,7 @@ from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layo
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
+from onnxc.compiler.passes.layout.wide_masks import wide_masks
 from onnxc.compiler.passes.layout.window_products import window_products
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
 from onnxc.compiler.passes.layout.write_planes import write_planes
@@ -198,5 +199,5 @@ def target_pipeline(
         types = (widen_convolutions, widen_products_but(traits.multiplied), *CPU_TYPES)
         kernels = (*CPU_KERNELS, decompose_byte_blocks_but(traits.multiplies_byte_blocks))
         return (*kernels, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences)
+    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences, wide_masks)
     return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)
