@@ -100,7 +100,7 @@ class Chain:
     def at(self) -> Callable[[tuple[int, ...]], Resolved]:
         """A function from the values of all symbols to what they decide; InputError where they are impossible."""
         is_alone = len(self.launches) == 1 and self.arguments[0] == (*range(len(self.order) + self.output_count),)
-        return self.launches[0].at if is_alone else lru_cache(SIZES_KEPT)(self._resolved)
+        return self.launches[0].device_at if is_alone else lru_cache(SIZES_KEPT)(self._resolved)
 
     def enqueue(self, workspace: DeviceWorkspace, stream: int, addresses: Sequence[int], sizes: Resolved) -> None:
         """Launches all kernels on the stream; `addresses` are those of the inputs and outputs."""
@@ -117,7 +117,7 @@ class Chain:
         return [[every[ordinal] for ordinal in ordinals] for ordinals in self.arguments]
 
     def _resolved(self, sizes: tuple[int, ...]) -> ChainSizes:
-        resolved: list[LaunchSizes] = [launch.at(sizes) for launch in self.launches]
+        resolved: list[LaunchSizes] = [launch.device_at(sizes) for launch in self.launches]
         shapes = [resolved[launch].shapes[k] for launch, k in self.made]
         nbytes = [resolved[launch].nbytes[k] for launch, k in self.made]
         count, arena_bytes = self.output_count, max(each.arena_bytes for each in resolved)

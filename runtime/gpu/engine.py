@@ -183,7 +183,7 @@ def _device_step(step: Launch, launch: NativeLaunch) -> RunStep[Call]:
     """A launch as a step: outputs are new arrays of the device."""
 
     def run(slots: Slots, symbols: Symbols, call: Call) -> None:
-        workspace, resolved = call.workspace, launch.at(tuple(symbols))
+        workspace, resolved = call.workspace, launch.device_at(tuple(symbols))
         if workspace.sizes is not resolved:
             workspace.prepare(resolved, resolved.symbols, resolved.arena_bytes)
         arrays: list[DeviceArray] = []

@@ -80,16 +80,17 @@ class PinnedMemory:
 class Block:
     """A part of a pool's memory, which goes back to the pool when nothing refers to it any more."""
 
-    _pool: "MemoryPool | None" = None
+    __slots__ = ("_pool", "address", "nbytes")
 
     def __init__(self, pool: "MemoryPool", address: int, nbytes: int) -> None:
-        self.address, self.nbytes = address, nbytes
-        self._pool = pool
+        # The pool comes last: a block that a signal has left without one has no memory to give back.
+        self.address, self.nbytes, self._pool = address, nbytes, pool
 
     def __del__(self) -> None:
         # This may run anywhere, also inside of the pool: an append needs no lock.
-        if self._pool is not None:
-            self._pool.returned.append((self.nbytes, self.address))
+        pool: MemoryPool | None = getattr(self, "_pool", None)
+        if pool is not None:
+            pool.returned.append((self.nbytes, self.address))
 
 
 class MemoryPool:

@@ -30,10 +30,16 @@ __all__ = ["LaunchSizes", "NativeLaunch", "expect_possible"]
 # The sizes of so many combinations are kept.
 SIZES_KEPT = 256
 
+MakerOf = Callable[[int], ArrayMaker]
+"""What makes an array of so many bytes."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaunchSizes:
-    """What sizes decide for a launch; `shapes`, `nbytes` and what makes arrays are of the outputs that are not late."""
+    """What sizes decide for a launch; `shapes`, `nbytes` and what makes arrays are of the outputs that are not late.
+
+    makers: none for a launch on a device.
+    """
 
     symbols: "array[int]"
     arena_bytes: int
@@ -91,8 +97,16 @@ class NativeLaunch:
     @cached_property
     def at(self) -> Callable[[tuple[int, ...]], LaunchSizes]:
         """A function from the values of all symbols to what they decide; InputError where they are impossible."""
+        return self._sizes_function(array_maker)
+
+    @cached_property
+    def device_at(self) -> Callable[[tuple[int, ...]], LaunchSizes]:
+        """The same for a launch on a device, where nothing of it makes arrays of the host."""
+        return self._sizes_function(None)
+
+    def _sizes_function(self, maker: MakerOf | None) -> Callable[[tuple[int, ...]], LaunchSizes]:
         specs = [self.step.specs[k] for k in self.early]
-        return lru_cache(SIZES_KEPT)(_sizes_function(self.step.arena_bytes, specs, self.dtypes))
+        return lru_cache(SIZES_KEPT)(_sizes_function(self.step.arena_bytes, specs, self.dtypes, maker))
 
     def new_outputs(self, sizes: LaunchSizes) -> list[np.ndarray]:
         """Uninitialised arrays for the early outputs."""
@@ -187,7 +201,7 @@ def out_of_memory(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) ->
 
 
 def _sizes_function(
-    arena: str, specs: Sequence[TensorSpec], dtypes: Sequence[DType]
+    arena: str, specs: Sequence[TensorSpec], dtypes: Sequence[DType], maker: MakerOf | None
 ) -> Callable[[tuple[int, ...]], LaunchSizes]:
     evaluate = compile_sizes([arena, *(text for spec in specs for text in spec.shape)])
     ends = [*accumulate((len(spec.shape) for spec in specs), initial=0)]
@@ -202,7 +216,8 @@ def _sizes_function(
         counted = sum(nbytes) if all(dims) else _bytes_of_nonempty(shapes, itemsizes)
         if max(counted, arena_bytes) > LARGEST_BYTES:
             raise out_of_memory(shapes, dtypes)
-        return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes, tuple(map(array_maker, nbytes)))
+        makers = () if maker is None else tuple(map(maker, nbytes))
+        return LaunchSizes(array("q", symbols), arena_bytes, shapes, nbytes, makers)
 
     return sizes_at
 

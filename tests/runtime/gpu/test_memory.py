@@ -1,11 +1,13 @@
 """Memory of a device: sizes of blocks, what is used again, what is given back when there is none left."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from onnxc.runtime.errors import DeviceError
 from onnxc.runtime.gpu.device import Device
-from onnxc.runtime.gpu.memory import Buffer, MemoryPool, PinnedMemory, rounded_bytes
+from onnxc.runtime.gpu.memory import Block, Buffer, MemoryPool, PinnedMemory, rounded_bytes
 from tests.support.fake_driver import FakeDriver
 
 
@@ -23,6 +25,15 @@ def device(fake: FakeDriver) -> Device:
 )  # fmt: skip
 def test_sizes_of_blocks(nbytes: int, rounded: int) -> None:
     assert rounded_bytes(nbytes) == rounded
+
+
+def test_a_block_that_a_signal_left_unfinished_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    unfinished = Block.__new__(Block)
+    assert not hasattr(unfinished, "__dict__")
+    del unfinished
+    assert raised == []
 
 
 def test_a_block_comes_back_when_nothing_refers_to_it(fake: FakeDriver, device: Device) -> None:

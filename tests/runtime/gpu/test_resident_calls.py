@@ -14,6 +14,7 @@ from onnxc.runtime.gpu.exchange import import_tensor, readable_arrays
 from onnxc.runtime.gpu.executable import DeviceExecutable
 from onnxc.runtime.gpu.memory import MemoryPool
 from onnxc.runtime.gpu.workspaces import Call
+from onnxc.runtime.native import launch as launch_module
 from onnxc.runtime.program import Check, Host
 from tests.runtime.gpu.foreign import WithInterface
 from tests.runtime.gpu.programs import AFFINE, PICK, affine, executable, fake_driver, step
@@ -188,3 +189,15 @@ def test_memory_for_all_outputs_of_a_call_is_taken_at_once(
     assert taken == [2]
     assert y.address != z.address
     assert_same(y.numpy(), z.numpy())
+
+
+def test_a_call_on_a_device_looks_for_no_memory_of_the_host(
+    fake: FakeDriver, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(launch_module, "array_maker", asked.append)
+    for content in (AFFINE, IN_TWO_LAUNCHES):
+        run = executable(fake, content)
+        for size in (1, 2, 3):
+            run(resident(fake, np.zeros(size, np.float32), device))
+    assert asked == []
