@@ -295,6 +295,7 @@ class ConvolutionSchedule(Schedule):
     group: how many pixels of `rows` are finished together, once they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
+    taps_apart: `planes` copy what windows read once for each tap of a line.
     """
 
     algorithm: Literal["rows", "winograd", "planes", "bytes", "depthwise", "tiles", "direct", "general"]
@@ -309,6 +310,7 @@ class ConvolutionSchedule(Schedule):
     split: int = 1
     flat: bool = False
     small_image: int = 0
+    taps_apart: bool = False
 
 
 @record(kw_only=True)

@@ -16,7 +16,8 @@ from onnxc.compiler.codegen_cpu.inner_loops.plane_kernels import PlaneKernel
 from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.open_planes import channel_room, window_at_call
-from onnxc.compiler.codegen_cpu.schedules.planes import MOST_SUMS, PlaneWindow, is_flat, plane_window
+from onnxc.compiler.codegen_cpu.schedules.planes import MOST_SUMS, PlaneAxis, PlaneWindow, is_flat, plane_window
+from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
 from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -29,13 +30,21 @@ from onnxc.compiler.planning.loops.views import View, operand_views, row_major
 from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.runtime.records import record
 
+PAIR = 2
+"""Elements so many apart are taken from two vectors."""
+
+Span = tuple[Int, Int]
+"""The first column, and the one behind the last."""
+
 
 def emit_planes(frame: KernelFrame, op: Op, name: str) -> KernelCode:
     """The code of a convolution whose result has its channels before its pixels."""
     x, w = operand_views(op)
     tile = frame.kernel.scheduled(ConvolutionSchedule).tile
-    most = plane_window(op, frame.kernel.block, x, frame.lanes, (tile.depth, tile.rows, tile.columns))
-    return _Planes(frame, op, x, w, window_at_call(most), channel_room(most)).emit(name)
+    counts = tile.depth, tile.rows, tile.columns
+    taps_apart = frame.kernel.scheduled(ConvolutionSchedule).taps_apart
+    most = plane_window(op, frame.kernel.block, x, frame.lanes, counts, taps_apart=taps_apart)
+    return _Planes(frame, op, x, w, most).emit(name)
 
 
 @record
@@ -51,13 +60,30 @@ class _Unit:
 
 
 @record
+class _Turned:
+    """Where channels of a line are written one by one: at an address, so far apart, `width` pixels that are `step`
+    apart in the line."""
+
+    address: Reg
+    channel_step: Int
+    width: Int
+    step: int
+
+
+@record
 class _Planes:
+    """most: the window of a unit with the most planes, lines and columns, for which there is room."""
+
     frame: KernelFrame
     op: Op
     x: View
     w: View
-    window: PlaneWindow
-    channel_room: int
+    most: PlaneWindow
+
+    @cached_property
+    def window(self) -> PlaneWindow:
+        """What a unit reads."""
+        return window_at_call(self.most)
 
     @cached_property
     def element(self) -> str:
@@ -80,26 +106,22 @@ class _Planes:
         return known_sizes(self.op.operands[1].shape[:1])[0] // self.op.int("groups")
 
     @cached_property
-    def channels_lie_last(self) -> bool:
-        """Whether the channels of a pixel lie side by side, and pixels do not: what is copied is turned."""
-        axes = parse_dimensions(self.op.text("dimensions")).x
-        return self.x.strides[axes.channel] == 1 and self.window.axes[-1].stride != 1
-
-    @cached_property
     def depth(self) -> int:
         """How much is summed."""
         return self.window.channels * prod(self.window.taps)
 
     @cached_property
-    def channels(self) -> int:
-        """Those that there is room for: whole squares of what is turned."""
-        lanes, channels = self.frame.lanes, self.window.channels
-        return -(-channels // lanes) * lanes if self.channels_lie_last else channels
-
-    @cached_property
     def room(self) -> Reg:
         """What of the image a unit reads, with as much behind it as is read at once."""
-        return self.frame.f.alloca(self.element, self.channels * self.channel_room + self.registers[1])
+        return self.frame.f.alloca(
+            self.element, self.window.copied_channels * channel_room(self.most) + self.registers[1]
+        )
+
+    @cached_property
+    def line_room(self) -> Reg:
+        """[channel][pixel] of a line, as many channels as lanes."""
+        width, *_ = known_sizes((self.most.line_width,))
+        return self.frame.f.alloca(self.element, self.window.turned_channels * width)
 
     @property
     def pitch(self) -> Int:
@@ -111,15 +133,27 @@ class _Planes:
         """How far apart channels are in it."""
         return self.frame.size(self.window.channel_step)
 
+    @cached_property
+    def finishes_blocks(self) -> bool:
+        """Whether sums go to the result as soon as registers have them; else when the unit has all of a few filters."""
+        return self.window.finishes_blocks(self.registers[1])
+
+    @property
+    def phase_step(self) -> Int:
+        """How far apart the phases of the last axis are in it."""
+        return self.frame.size(self.window.phase_step)
+
     @property
     def tile_step(self) -> Int:
         """How far the sums of a filter are from those of the next."""
-        return self.frame.size(self.window.sums(self.registers[1]))
+        pixels = self.registers[1]
+        return pixels if self.finishes_blocks else self.frame.size(self.window.sums(pixels))
 
     @cached_property
     def tile(self) -> Reg:
-        """[filter][plane][line][column]."""
-        sums = self.window.sums(self.registers[1])
+        """[filter][plane][line][column], or [filter][pixel] of what is finished at once."""
+        pixels = self.registers[1]
+        sums = pixels if self.finishes_blocks else self.window.sums(pixels)
         return self.frame.f.alloca(self.element, self.registers[0] * (sums if isinstance(sums, int) else MOST_SUMS))
 
     @cached_property
@@ -153,7 +187,7 @@ class _Planes:
     def _unit(self, unit: _Unit) -> None:
         self._copy(unit)
         f, window, (filters, pixels) = self.frame.f, self.window, self.registers
-        panels = -(-self.filters // filters)
+        panels, finishes_blocks = -(-self.filters // filters), self.finishes_blocks
         base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
         # Lines one by one, or all as one.
         lines, columns = unit.lines, unit.columns
@@ -169,8 +203,12 @@ class _Planes:
                 plane_step = self.frame.size(window.plane_step)
                 read = f.add(f.mul(plane, plane_step), f.add(f.mul(line, self.pitch), column))
                 image = f.gep(self.room, read, self.element)
-                tile = f.gep(self.tile, f.add(self._sums_of(plane, line), column), self.element)
+                sums = 0 if finishes_blocks else f.add(self._sums_of(plane, line), column)
+                tile = f.gep(self.tile, sums, self.element)
                 f.call(kernel, "void", image, self.offsets, self.depth, panel_filters, tile, self.tile_step)
+                if finishes_blocks:
+                    span = column, f.smin(f.add(column, pixels), columns)
+                    self._finish(unit, f.mul(ordinal, filters), partial(self._write_block, unit, (plane, line), span))
 
             def line(plane: Int, ordinal: Int) -> None:
                 f.loop(0, columns, pixels, partial(block, plane, ordinal), at_least_once=True)
@@ -179,7 +217,8 @@ class _Planes:
                 f.loop(0, lines, 1, partial(line, ordinal), at_least_once=True)
 
             f.loop(0, unit.planes, 1, plane, at_least_once=True)
-            self._finish(unit, f.mul(ordinal, filters))
+            if not finishes_blocks:
+                self._finish(unit, f.mul(ordinal, filters), partial(self._write_lines, unit))
 
         f.loop(0, panels, 1, panel)
 
@@ -191,14 +230,12 @@ class _Planes:
 
         def tap(ordinal: Int) -> None:
             rows: list[Int] = []
-            behind: Int = 0
-            for axis, position in zip(window.axes, self.frame.split(ordinal, window.taps), strict=True):
-                element_offset = f.mul(position, axis.dilation)
-                shift = f.udiv(element_offset, axis.step)
-                phase = f.sub(element_offset, f.mul(shift, axis.step)) if axis.phases > 1 else 0
-                rows = [phase, *rows] if axis is window.axes[-1] else [*rows, phase, shift]
-                behind = shift
-            offset = f.add(f.mul(self._row(rows), self.pitch), behind)
+            *positions, last = self.frame.split(ordinal, window.taps)
+            for axis, position in zip(window.axes[:-1], positions, strict=True):
+                rows += self._phase_and_shift(axis, position)
+            phase, behind = (last, 0) if window.lines_are_one else self._phase_and_shift(window.axes[-1], last)
+            row = f.add(f.mul(phase, self.phase_step), f.mul(self._row(rows), self.pitch))
+            offset = f.add(row, behind)
             f.store(offset, f.gep(self.offsets, ordinal, "i64"), align=8)
 
         def next_channel(k: Int) -> None:
@@ -208,18 +245,26 @@ class _Planes:
         f.loop(0, taps, 1, tap)
         f.loop(taps, self.depth, 1, next_channel)
 
+    def _phase_and_shift(self, axis: PlaneAxis, tap: Int) -> tuple[Int, Int]:
+        """The phase that a tap reads, and how many of its elements further."""
+        f = self.frame.f
+        element_offset = f.mul(tap, axis.dilation)
+        shift = f.udiv(element_offset, axis.step)
+        return f.sub(element_offset, f.mul(shift, axis.step)) if axis.phases > 1 else 0, shift
+
     def _row(self, coordinates: Sequence[Int]) -> Int:
+        """The ordinal of a row of a phase of the last axis."""
         f, ordinal = self.frame.f, as_reg(0)
-        for coordinate, size in zip(coordinates, self.window.rows, strict=True):
+        for coordinate, size in zip(coordinates, self.window.rows[1:], strict=True):
             ordinal = as_reg(f.add(f.mul(ordinal, self.frame.size(size)), coordinate))
         return ordinal
 
     # Copies
 
     def _clear_ends(self) -> None:
-        """Zeros behind each channel, and behind the last: what only sums that nobody wants read may take long."""
-        f, lanes, step = self.frame.f, self.frame.lanes, self.channel_step
-        stop, zero = f.mul(self.channels, step), self.frame.f.constant(self.vector, 0.0)
+        """Zeros behind each phase, and behind the last: what only sums that nobody wants read may take long."""
+        f, lanes, step = self.frame.f, self.frame.lanes, self.phase_step
+        stop, zero = f.mul(self.window.copied_channels, self.channel_step), self.frame.f.constant(self.vector, 0.0)
 
         def clear(offset: Int) -> None:
             f.store(zero, f.gep(self.room, offset, self.element))
@@ -241,7 +286,7 @@ class _Planes:
         ]
 
         def row(ordinal: Int) -> None:
-            last, *others = frame.split(ordinal, window.rows)
+            others = frame.split(ordinal, window.rows[1:])
             offset, inside = start, list[Reg]()
             outer = zip(window.axes[:-1], begins[:-1], others[::2], others[1::2], strict=True)
             for axis, begin, phase, index in outer:
@@ -249,123 +294,210 @@ class _Planes:
                 inside.append(f.icmp("ult", position, frame.size(axis.image)))
                 offset = f.add(offset, f.mul(position, frame.size(axis.stride)))
             line, target = f.gep(base, offset, self.element), f.mul(ordinal, self.pitch)
-            column = f.add(begins[-1], last)
-            copy = self._turn_line if self.channels_lie_last else self._copy_line
+            copy = partial(self._turn_line if window.turns_lines else self._copy_line, step)
             is_inside = reduce(f.and_, inside, f.constant("i1", 1))
-            f.if_(is_inside, partial(copy, line, column, step, target), partial(self._clear_line, target))
+            f.if_(is_inside, partial(copy, line, begins[-1], target), partial(self._clear_line, target))
 
-        f.loop(0, frame.size(product(window.rows)), 1, row, at_least_once=True)
+        f.loop(0, frame.size(product(window.rows[1:])), 1, row, at_least_once=True)
 
-    def _fill_line(self, target: Int, read: Callable[[Int, Int], Reg]) -> None:
-        """A row of each channel, in whole vectors: read(channel, column). What is behind its end is written later."""
+    def _fill_line(self, channels: Int, target: Int, read: Callable[[Int, Int, Int], Reg]) -> None:
+        """A row of each phase of channels, in whole vectors: read(channel, phase, column).
+
+        What is behind its end is written later.
+        """
         f, window = self.frame.f, self.window
 
-        def channel(ordinal: Int) -> None:
-            row = f.gep(self.room, f.add(f.mul(ordinal, self.channel_step), target), self.element)
+        def phase(channel: Int, ordinal: Int) -> None:
+            offset = f.add(f.mul(channel, self.channel_step), f.mul(ordinal, self.phase_step))
+            row = f.gep(self.room, f.add(offset, target), self.element)
 
             def vector(column: Int) -> None:
-                f.store(read(ordinal, column), f.gep(row, column, self.element))
+                f.store(read(channel, ordinal, column), f.gep(row, column, self.element))
 
             f.loop(0, self.pitch, self.frame.lanes, vector, at_least_once=True)
 
-        f.loop(0, window.channels, 1, channel, at_least_once=True)
+        def channel(ordinal: Int) -> None:
+            f.loop(0, window.axes[-1].phases, 1, partial(phase, ordinal), at_least_once=True)
+
+        f.loop(0, channels, 1, channel, at_least_once=True)
 
     def _clear_line(self, target: Int) -> None:
         zero = self.frame.f.constant(self.vector, 0.0)
-        self._fill_line(target, lambda channel, column: zero)
+        self._fill_line(self.window.channels, target, lambda channel, phase, column: zero)
 
-    def _copy_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
+    def _copy_line(self, step: Int, line: Reg, first: Int, target: Int) -> None:
         """Channels `step` apart, from a position on."""
         f, axis = self.frame.f, self.window.axes[-1]
 
-        def read(channel: Int, column: Int) -> Reg:
+        def read(channel: Int, phase: Int, column: Int) -> Reg:
             source = f.gep(line, f.mul(channel, step), self.element)
-            return self._read(source, f.add(first, f.mul(column, axis.step)))
+            ahead = f.add(f.mul(phase, axis.phase_offset), f.mul(column, axis.step))
+            return self._read(source, f.add(first, ahead))
 
-        self._fill_line(target, read)
+        self._fill_line(self.window.channels, target, read)
 
     def _read(self, line: Reg, position: Int) -> Reg:
         """Elements of a line from a position on, a step of windows apart; zeros outside of it."""
         f, lanes, axis = self.frame.f, self.frame.lanes, self.window.axes[-1]
         size, stride = self.frame.size(axis.image), self.frame.size(axis.stride)
-        address, steps = (
-            f.gep(line, f.mul(position, stride), self.element),
-            steps_of(f, f.mul(stride, axis.step), lanes),
-        )
+        address = f.gep(line, f.mul(position, stride), self.element)
         # Of every second element two dense vectors are read, and so one behind the last.
-        reach = lanes * axis.step - 1 if self._reads_pairs else (lanes - 1) * axis.step
+        reach = lanes * axis.step - 1 if stride == 1 and axis.step == PAIR else (lanes - 1) * axis.step
         is_within = f.and_(f.icmp("sge", position, 0), f.icmp("slt", f.add(position, reach), size))
-
-        def within() -> Sequence[Reg]:
-            if not self._reads_pairs:
-                return [read_strided(f, self.vector, address, steps, None)]
-            low, high = (f.load(self.vector, f.gep(address, start, self.element)) for start in (0, lanes))
-            return [f.shuffle(low, high, range(0, 2 * lanes, 2))]
 
         def across() -> Sequence[Reg]:
             vector = vector_type("i64", lanes)
             positions = f.mul(f.lane_ids(vector), f.splat(as_reg(axis.step), lanes))
             positions = f.add(positions, f.splat(as_reg(position), lanes))
             mask = f.icmp("ult", positions, f.splat(as_reg(size), lanes))
-            return [read_strided(f, self.vector, address, steps, mask)]
+            return [read_strided(f, self.vector, address, steps_of(f, f.mul(stride, axis.step), lanes), mask)]
 
-        return f.if_(is_within, within, across)[0]
+        return f.if_(is_within, lambda: [self._read_inside(address, stride)], across)[0]
 
-    @cached_property
-    def _reads_pairs(self) -> bool:
-        axis = self.window.axes[-1]
-        return (axis.stride, axis.step) == (1, 2)
+    def _read_inside(self, address: Reg, stride: Int) -> Reg:
+        """Elements from an address on, a step of windows apart, of a line whose elements are `stride` apart."""
+        f, lanes, step = self.frame.f, self.frame.lanes, self.window.axes[-1].step
+        if stride != 1 or step != PAIR:
+            return read_strided(f, self.vector, address, steps_of(f, f.mul(stride, step), lanes), None)
+        low, high = (f.load(self.vector, f.gep(address, start, self.element)) for start in (0, lanes))
+        return f.shuffle(low, high, range(0, 2 * lanes, 2))
 
-    def _turn_line(self, line: Reg, first: Int, step: Int, target: Int) -> None:
-        """Channels side by side, from a position on: squares of them and of pixels."""
+    def _turn_line(self, step: Int, line: Reg, first: Int, target: Int) -> None:
+        """Channels `step` apart, from a position on, some at a time: as a line that each phase copies, or in place."""
+        f, window, axis, count = self.frame.f, self.window, self.window.axes[-1], self.window.turned_channels
+
+        def channels(begin: Int) -> None:
+            row, source = f.add(f.mul(begin, self.channel_step), target), f.gep(line, f.mul(begin, step), self.element)
+            if window.copies_lines:
+                width = self.frame.size(window.line_width)
+                self._turn(source, first, begin, _Turned(self.line_room, width, width, 1))
+                self._fill_line(f.smin(f.sub(window.channels, begin), count), row, self._take_phase)
+                return
+
+            def phase(ordinal: Int) -> None:
+                room = f.gep(self.room, f.add(row, f.mul(ordinal, self.phase_step)), self.element)
+                turned = _Turned(room, self.channel_step, self.pitch, axis.step)
+                self._turn(source, f.add(first, f.mul(ordinal, axis.phase_offset)), begin, turned)
+
+            f.loop(0, axis.phases, 1, phase, at_least_once=True)
+
+        f.loop(0, window.channels, count, channels, at_least_once=True)
+
+    def _take_phase(self, channel: Int, phase: Int, column: Int) -> Reg:
+        """What a phase has, from a column on, of a line that lies in the order of pixels."""
+        f, axis = self.frame.f, self.window.axes[-1]
+        ahead = f.add(f.mul(phase, axis.phase_offset), f.mul(column, axis.step))
+        offset = f.add(f.mul(channel, self.frame.size(self.window.line_width)), ahead)
+        return self._read_inside(f.gep(self.line_room, offset, self.element), 1)
+
+    def _turn(self, line: Reg, first: Int, channel: Int, turned: _Turned) -> None:
+        """Writes the pixels of a line from a position on, a vector of channels from one on; zeros outside of it."""
+        f, lanes, axis = self.frame.f, self.frame.lanes, self.window.axes[-1]
+        size = self.frame.size(axis.image)
+
+        def pixels(read: Callable[[Reg, Int], Sequence[Reg]], column: Int) -> None:
+            position = f.add(first, f.mul(column, turned.step))
+            address = f.gep(line, f.mul(position, self.frame.size(axis.stride)), self.element)
+            for ordinal, vector in enumerate(read(address, position)):
+                offset = f.add(f.mul(turned.channel_step, ordinal), column)
+                f.store(vector, f.gep(turned.address, offset, self.element))
+
+        if not self.window.takes_apart:
+            f.loop(0, turned.width, lanes, partial(pixels, partial(self._turn_square, turned.step, channel)))
+            return
+        # Most of a line is inside of the image.
+        before, inside = f.smax(f.neg(first), 0), f.smax(f.sub(size, first), 0)
+        begin = f.smin(f.mul(f.udiv(f.add(before, lanes - 1), lanes), lanes), turned.width)
+        stop = f.smax(f.smin(f.mul(f.udiv(inside, lanes), lanes), turned.width), begin)
+        at_an_end = partial(pixels, self._take_apart_at_an_end)
+        f.loop(0, begin, lanes, at_an_end)
+        f.loop(
+            begin,
+            stop,
+            lanes,
+            partial(pixels, lambda address, position: self._take_apart(address, [None] * self.window.turned_channels)),
+        )
+        f.loop(stop, turned.width, lanes, at_an_end)
+
+    def _take_apart(self, address: Reg, masks: Sequence[Reg | None]) -> Sequence[Reg]:
+        """Vectors of the few channels of pixels that lie one behind the other, which are loaded whole."""
+        f, lanes, channels = self.frame.f, self.frame.lanes, self.window.turned_channels
+        parts = [f.gep(address, ordinal * lanes, self.element) for ordinal in range(channels)]
+        read = [read_strided(f, self.vector, part, None, mask) for part, mask in zip(parts, masks, strict=True)]
+        return [pick_lanes(f, read, range(each, channels * lanes, channels)) for each in range(channels)]
+
+    def _take_apart_at_an_end(self, address: Reg, position: Int) -> Sequence[Reg]:
+        """The same of pixels from a position on, of which some are outside of the line."""
+        f, lanes, channels = self.frame.f, self.frame.lanes, self.window.turned_channels
+        size = self.frame.size(self.window.axes[-1].image)
+        before, left = f.mul(f.neg(position), channels), f.mul(f.sub(size, position), channels)
+        masks = []
+        for ordinal in range(channels):
+            outside, until = (f.tail_mask(lanes, f.sub(count, ordinal * lanes)) for count in (before, left))
+            masks.append(f.and_(until, f.xor(outside, f.constant(outside.type, 1))))
+        return self._take_apart(address, masks)
+
+    def _turn_square(self, step: int, channel: Int, address: Reg, position: Int) -> Sequence[Reg]:
+        """Vectors of channels from one on, of as many pixels, so many steps apart."""
         f, lanes, window = self.frame.f, self.frame.lanes, self.window
-        axis = window.axes[-1]
-        stride, size = self.frame.size(axis.stride), self.frame.size(axis.image)
-
-        def square(channel: Int, column: Int) -> None:
-            mask, rows = f.tail_mask(lanes, f.sub(window.channels, channel)), list[Reg]()
-            for lane in range(lanes):
-                position = f.add(first, f.mul(f.add(column, lane), axis.step))
-                exists = f.splat(f.icmp("ult", position, size), lanes)
-                address = f.gep(line, f.add(f.mul(position, stride), channel), self.element)
-                zeros = f.constant(self.vector, 0.0)
-                rows.append(masked_load(f, self.vector, address, f.and_(mask, exists), passthru=zeros))
-            for lane, row in enumerate(turn_square(f, rows)):
-                offset = f.add(f.mul(f.add(channel, lane), self.channel_step), f.add(target, column))
-                f.store(row, f.gep(self.room, offset, self.element))
-
-        def squares(channel: Int) -> None:
-            f.loop(0, self.pitch, lanes, partial(square, channel), at_least_once=True)
-
-        f.loop(0, window.channels, lanes, squares, at_least_once=True)
+        stride, size = self.frame.size(window.axes[-1].stride), self.frame.size(window.axes[-1].image)
+        mask, zeros, rows = (
+            f.tail_mask(lanes, f.sub(window.channels, channel)),
+            f.constant(self.vector, 0.0),
+            list[Reg](),
+        )
+        for lane in range(lanes):
+            exists = f.splat(f.icmp("ult", f.add(position, lane * step), size), lanes)
+            pixel = f.gep(address, f.mul(stride, lane * step), self.element)
+            rows.append(masked_load(f, self.vector, pixel, f.and_(mask, exists), passthru=zeros))
+        return turn_square(f, rows)
 
     # The way to the result
 
-    def _finish(self, unit: _Unit, filter: Int) -> None:
-        """The pointwise ops on the sums of filters from one on, and their way to the result."""
-        f, lanes = self.frame.f, self.frame.lanes
+    def _finish(self, unit: _Unit, filter: Int, write: Callable[[Int, Int], None]) -> None:
+        """`write(ordinal, channel)` for each of the filters from one on whose sums there are."""
+        f = self.frame.f
         rows = f.smin(f.sub(self.filters, filter), self.registers[0])
 
         def row(ordinal: Int) -> None:
-            channel = f.add(f.mul(unit.group, self.filters), f.add(filter, ordinal))
-
-            def line(plane: Int, position: Int) -> None:
-                sums = f.add(f.mul(ordinal, self.tile_step), self._sums_of(plane, position))
-
-                def vector(column: Int) -> None:
-                    source = f.gep(self.tile, f.add(sums, column), self.element)
-                    pixel = self._pixel(unit, (plane, position, column))
-                    write = partial(self._write, source, (Index(unit.image), Index(channel), *pixel))
-                    self.frame.lanes_left(lanes, f.sub(unit.columns, column), write)
-
-                f.loop(0, unit.columns, lanes, vector, at_least_once=True)
-
-            def plane(position: Int) -> None:
-                f.loop(0, unit.lines, 1, partial(line, position), at_least_once=True)
-
-            f.loop(0, unit.planes, 1, plane, at_least_once=True)
+            write(ordinal, f.add(f.mul(unit.group, self.filters), f.add(filter, ordinal)))
 
         f.loop(0, rows, 1, row, at_least_once=True)
+
+    def _write_lines(self, unit: _Unit, ordinal: Int, channel: Int) -> None:
+        """All sums of a filter of a unit."""
+        f = self.frame.f
+
+        def line(plane: Int, position: Int) -> None:
+            sums = f.add(f.mul(ordinal, self.tile_step), self._sums_of(plane, position))
+            self._write_line(unit, (plane, position), (0, unit.columns), sums, channel)
+
+        def plane(position: Int) -> None:
+            f.loop(0, unit.lines, 1, partial(line, position), at_least_once=True)
+
+        f.loop(0, unit.planes, 1, plane, at_least_once=True)
+
+    def _write_block(self, unit: _Unit, line: tuple[Int, Int], columns: Span, ordinal: Int, channel: Int) -> None:
+        """The sums of a filter that registers had."""
+        f, lanes, pixels, (first, behind) = self.frame.f, self.frame.lanes, self.registers[1], columns
+        sums = f.mul(ordinal, self.tile_step)
+
+        def whole() -> None:
+            for start in range(0, pixels, lanes):
+                self._write(f.add(sums, start), self._index(unit, channel, (*line, f.add(first, start))), None)
+
+        is_whole = f.icmp("sge", f.sub(behind, first), pixels)
+        f.if_(is_whole, whole, lambda: self._write_line(unit, line, columns, sums, channel))
+
+    def _write_line(self, unit: _Unit, line: tuple[Int, Int], columns: Span, sums: Int, channel: Int) -> None:
+        """The pointwise ops on sums of a line, which begin at an offset in the tile, and their way to the result."""
+        f, lanes, (first, behind) = self.frame.f, self.frame.lanes, columns
+
+        def vector(column: Int) -> None:
+            write = partial(self._write, f.add(sums, f.sub(column, first)), self._index(unit, channel, (*line, column)))
+            self.frame.lanes_left(lanes, f.sub(behind, column), write)
+
+        f.loop(first, behind, lanes, vector, at_least_once=True)
 
     def _sums_of(self, plane: Int, line: Int) -> Int:
         """Where the sums of a line begin, of a filter."""
@@ -373,23 +505,29 @@ class _Planes:
         step, pitch = (self.frame.size(each(pixels)) for each in (self.window.sums_step, self.window.sums_pitch))
         return f.add(f.mul(plane, step), f.mul(line, pitch))
 
-    def _pixel(self, unit: _Unit, within: tuple[Int, Int, Int]) -> tuple[Index, ...]:
+    def _index(self, unit: _Unit, channel: Int, within: tuple[Int, Int, Int]) -> tuple[Index, ...]:
         """Where a result is, which is so many planes, lines and columns behind the first of a unit."""
         f, positions = self.frame.f, list(unit.first)
-        for axis, ahead in zip(range(-len(positions), 0)[-3:], within[-len(positions) :], strict=True):
-            positions[axis] = f.add(positions[axis], ahead)
-        return (*map(Index, positions[:-1]), Index(positions[-1], 1))
+        for ordinal, ahead in zip(range(-len(positions), 0)[-3:], within[-len(positions) :], strict=True):
+            positions[ordinal] = f.add(positions[ordinal], ahead)
+        if self.window.lines_are_one:
+            flat: Int = 0
+            for position, axis in zip(positions, self.window.axes, strict=True):
+                flat = f.add(f.mul(flat, self.frame.size(axis.size)), position)
+            positions = [flat]
+        return (*map(Index, (unit.image, channel, *positions[:-1])), Index(positions[-1], 1))
 
     @cached_property
     def leaves(self) -> Mapping[Value, View] | None:
         """What the epilogue reads where all pixels are one axis."""
         block, rank = self.frame.kernel.block, self.op.result.rank
-        return epilogue_leaves(block, self.op, 2, rank) if is_flat(self.op, block, self.x) else None
+        are_one = self.window.lines_are_one or is_flat(self.op, block, self.x)
+        return epilogue_leaves(block, self.op, 2, rank) if are_one else None
 
-    def _write(self, source: Reg, index: tuple[Index, ...], mask: Reg | None) -> None:
+    def _write(self, sums: Int, index: tuple[Index, ...], mask: Reg | None) -> None:
         frame, f, root = self.frame, self.frame.f, self.frame.root
         e = frame.evaluator(frame.lanes, mask)
-        e.bound[self.op.result] = f.load(self.vector, source)
+        e.bound[self.op.result] = f.load(self.vector, f.gep(self.tile, sums, self.element))
         if self.leaves is not None:
             e.bind_views(self.leaves, index)
         strides = row_major(root.shape)

@@ -11,7 +11,6 @@ from onnxc.compiler.codegen_cpu.schedules.planes import (
     WINDOW_ELEMENTS,
     PlaneAxis,
     PlaneWindow,
-    copied_elements,
 )
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
@@ -38,8 +37,8 @@ def channel_room(most: PlaneWindow) -> int:
         return room
     # More lines than there may be sums of need no room.
     line, last = most.axes[-2:]
-    needed = _rows_of_a_line(most) * (MOST_SUMS + line.reach * known_sizes((last.extent,))[0]) + most.lanes
-    channels = copied_elements(most) // room
+    needed = _rows_of_a_line(most) * (MOST_SUMS + line.reach * known_sizes((last.extent,))[0]) + _between_phases(most)
+    channels = most.copied_channels
     return max(room, min(needed, WINDOW_ELEMENTS // channels))
 
 
@@ -55,10 +54,18 @@ def _part(axis: PlaneAxis, most: Dim) -> PlaneAxis:
 
 def _most_lines(most: PlaneWindow, last: PlaneAxis) -> Dim:
     """How many lines of the columns of `last` there is room for, with what their windows read between them."""
-    copied = floordiv((channel_room(most) - most.lanes) // _rows_of_a_line(most), last.extent) - most.axes[-2].reach
+    copied = (
+        floordiv((channel_room(most) - _between_phases(most)) // _rows_of_a_line(most), last.extent)
+        - most.axes[-2].reach
+    )
     return maximum(minimum(copied, floordiv(MOST_SUMS - MOST_PIXELS, last.extent)), 1)
 
 
 def _rows_of_a_line(most: PlaneWindow) -> int:
     """How many rows are copied for each line of elements that is read: of each phase, and of each plane."""
     return known_sizes((product(most.rows),))[0] // known_sizes((most.axes[-2].extent,))[0]
+
+
+def _between_phases(most: PlaneWindow) -> int:
+    """What of the room of a channel lies between the phases of the last axis."""
+    return most.axes[-1].phases * most.lanes

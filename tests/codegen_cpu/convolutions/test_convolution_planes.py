@@ -38,6 +38,15 @@ FORMS = [
     Convolution("planes", (N, 2, 12, 10, 67), (5, 2, 3, 2, 3), (2, 2, 2), (1, 0, 1), (0, 1, 1), (1, 1, 1)),
     Convolution("planes", (N, 2, 7, 9, 20), (3, 2, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 0), (2, 1, 2)),
     Convolution("planes", (N, 4, 9, 48), (8, 4, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("planes", (N, 3, 9, 96), (16, 3, 3, 3), TWOS, ONES, ONES, ONES),
+    Convolution("planes", (N, 3, 21, 30), (17, 3, 5, 5), TWOS, ONES, (3, 2), (1, 2)),
+    Convolution("planes", (N, 2, 9, 33), (32, 2, 1, 4), (1, 3), (0, 5), (0, 4), ONES),
+    Convolution("planes", (N, 6, 5, 40), (48, 3, 3, 3), ONES, (1, 0), (1, 9), ONES, 2),
+    Convolution("planes", (N, 1, 70), (32, 1, 3), (2,), (0,), (1,), (1,)),
+    Convolution(
+        "planes", (N, 1, 3, 5, 4, 24), (32, 1, 1, 3, 3, 3), (1, 1, 2, 1), (0, 1, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1)
+    ),
+    Convolution("planes", (N, 5, 8, 40), (40, 5, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 300, 3, 3), (4, 300, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 4, H, W), (6, 4, 3, 3), ONES, ONES, ONES, ONES),
     Convolution("planes", (N, 4, H, W), (2, 4, 3, 3), TWOS, (0, 1), ONES, ONES),
@@ -123,6 +132,41 @@ def test_what_is_summed_at_once(x: tuple[Dim, ...], filters: int, tile: Tile, re
     assert (schedule.tile, schedule.registers) == (tile, registers)
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "strides", "taps_apart"),
+    [
+        ((N, 3, 224, 224), (32, 3, 3, 3), TWOS, True),
+        ((N, 3, 112, 112), (32, 3, 3, 3), ONES, True),
+        # What is copied for each tap is more than what many products gain.
+        ((N, 16, 64, 64), (16, 16, 3, 3), ONES, False),
+        ((N, 3, 224, W), (32, 3, 3, 3), TWOS, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_each_tap_has_a_copy_where_many_filters_read_it(
+    x: tuple[Dim, ...], w: tuple[int, ...], strides: tuple[int, int], taps_apart: bool, last: bool
+) -> None:
+    case = Convolution("planes", x, w, strides, ONES, ONES, ONES)
+    shape = TensorType(F32, case.shape(last))
+    built = make([shape], lambda ir, x: _convolve(ir, case, x, ir.constant(_whole(F32, *w)), last))
+    (kernel,) = plan_kernels(built, cpu_plan_target(parse_target("cpu:x86-64-v4"))).kernels
+    assert kernel.scheduled(ConvolutionSchedule).taps_apart == taps_apart
+
+
+def test_a_residual_that_lies_across_pixels_is_added() -> None:
+    case = Convolution("planes", (N, 3, 32, 48), (32, 3, 3, 3), ONES, ONES, ONES, ONES)
+    w = _whole(F32, *case.w)
+
+    def build(ir: Builder, x: Value, residual: Value) -> Value:
+        turned = ir.transpose(residual, (0, 1, 3, 2))
+        return ir.add(_convolve(ir, case, x, ir.constant(w), False), turned)
+
+    native = Native(make([TensorType(F32, case.x), "f32[N, 32, 48, 32]"], build))
+    for count in (1, 2):
+        native.check(_whole(F32, count, 3, 32, 48), _whole(F32, count, 32, 48, 32, seed=1))
+
+
 LINES = PlaneAxis(Size.symbol("H"), Size.symbol("H"), Size.symbol("W"), 1, 1, 1, 3)
 COLUMNS = PlaneAxis(Size.symbol("W"), Size.symbol("W"), 1, 1, 1, 1, 3)
 
@@ -142,7 +186,7 @@ def test_what_a_unit_has_at_a_call_fits_its_memory() -> None:
     for _ in range(300):
         taps, dilations, steps = (random.integers(1, most + 1, 3).tolist() for most in (5, 3, 3))
         axes = [
-            PlaneAxis(Size.symbol(name), 0, 0, 0, step, dilation, count)
+            PlaneAxis(Size.symbol(name), 0, 1, 0, step, dilation, count)
             for name, step, dilation, count in zip("DHW", steps, dilations, taps, strict=True)
         ]
         last = replace(axes[2], count=int(random.choice([64, 128, 256])))
@@ -153,7 +197,7 @@ def test_what_a_unit_has_at_a_call_fits_its_memory() -> None:
             assert evaluate(window.sums(128), sizes) <= MOST_SUMS, (most, sizes)
 
 
-@pytest.mark.parametrize("case", [FORMS[0], FORMS[4], FORMS[9]], ids=str)
+@pytest.mark.parametrize("case", [FORMS[0], FORMS[4], FORMS[9], FORMS[16]], ids=str)
 def test_planes_of_f64(case: Convolution) -> None:
     w = _whole(F64, *case.w, seed=1)
     native = Native(make([TensorType(F64, case.x)], lambda ir, x: _convolve(ir, case, x, ir.constant(w), False)))
