@@ -8,15 +8,21 @@ from onnxc.compiler.frontend.operator_helpers.precision import integer_bounds
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.dtypes import F32, F64, I32, U8, DType
+from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Value
 
 RULE = "ONNX QuantizeLinear, granularity of y_scale"
 
 
-def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder) -> Value:
-    """A scale or zero point at `shape`: one for the tensor, one per index of `axis`, or one per block of it."""
+def granular(
+    value: Value, shape: Sequence[Dim], axis: int, block_size: int, node: Node, ir: Builder, *, split: bool = False
+) -> Value:
+    """A scale or zero point at `shape`: one for the tensor, one per index of `axis`, or one per block of it.
+
+    split: blocks are an axis of their own, as `with_blocks` makes it.
+    """
     if block_size:
-        return _blocked(value, shape, axis, block_size, node, ir)
+        return _blocked(value, shape, axis, block_size, node, ir, split=split)
     if all(size == 1 for size in value.shape):
         return ir.broadcast(ir.reshape(value, ()), (), shape)
     if value.rank != 1:
@@ -29,8 +35,27 @@ def granular(value: Value, shape: Sequence[Dim], axis: int, block_size: int, nod
     return ir.broadcast(value, (axis,), shape)
 
 
-def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: Node, ir: Builder) -> Value:
-    """T[d0 ... ceil(da / block) ... dr-1] -> T[d0 ... da ... dr-1], each element of the axis `block` times"""
+def splits_blocks(x: Value, axis: int, block: int) -> bool:
+    """Whether `x` is better seen with an axis of blocks: no scale is then repeated in memory.
+
+    Constants keep their shape, which passes look for that make products with codes of these.
+    """
+    size = x.shape[axis] if block else 1
+    return bool(block) and isinstance(size, int) and size % block == 0 and constant_of(x) is None
+
+
+def with_blocks(x: Value, axis: int, block: int, ir: Builder) -> Value:
+    """T[... da ...] -> T[... da / block, block ...]"""
+    return ir.reshape(x, (*x.shape[:axis], floordiv(x.shape[axis], block), block, *x.shape[axis + 1 :]))
+
+
+def _blocked(
+    value: Value, shape: Sequence[Dim], axis: int, block: int, node: Node, ir: Builder, *, split: bool
+) -> Value:
+    """T[d0 ... ceil(da / block) ... dr-1] -> T[d0 ... da ... dr-1], each element of the axis `block` times
+
+    split: at the shape of `with_blocks`, of whole blocks.
+    """
     if value.rank != len(shape):
         node.fail("quantization-granularity", f"a scale or zero point is {value.type} for {len(shape)} axes", rule=RULE)
     message = "a scale or zero point does not fit axis {}"
@@ -41,6 +66,8 @@ def _blocked(value: Value, shape: Sequence[Dim], axis: int, block: int, node: No
     ]
     value = ir.unsqueeze(ir.with_shape(value, sizes), [axis + 1])
     repeated = ir.broadcast_to(value, (*sizes[: axis + 1], block, *sizes[axis + 1 :]))
+    if split:
+        return repeated
     whole = ir.reshape(repeated, (*sizes[:axis], blocks * block, *sizes[axis + 1 :]))
     return ir.slice(whole, (0,) * len(shape), shape)
 

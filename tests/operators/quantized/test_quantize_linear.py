@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+import onnxc
 from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import run_operator
 from tests.support.arrays import assert_close, assert_same
+from tests.support.models import one_node_model, run_ort
 
 ODD = np.float32([[0, -0.0, 0.5, 1.5, 2.5], [-2.5, 1e30, -1e30, np.inf, np.nan]])
 
@@ -78,6 +80,39 @@ def test_a_scale_for_each_block(size: int, block: int, axis: int, way: str) -> N
     assert_same(*run_operator("QuantizeLinear", operands, opset=21, way=way, **attributes), expected)
     (back,) = run_operator("DequantizeLinear", {**operands, "x": expected}, opset=21, way=way, **attributes)
     assert_close(back, (expected.astype(np.float32) - spread_zero) * spread_scale)
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 3), (0, 6, 3), (2, 0, 5)], ids=str)
+@pytest.mark.parametrize("dtype", [np.int16, ml_dtypes.int4])
+def test_blocks_of_a_middle_axis(shape: tuple[int, int, int], dtype: type) -> None:
+    scales = (shape[0], shape[1] // 3, shape[2])
+    scale = (1 + np.arange(np.prod(scales), dtype=np.float32)).reshape(scales)
+    zero = (np.arange(scale.size) % 5).reshape(scales).astype(dtype)
+    x = np.linspace(-99, 99, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    spread_scale, spread_zero = (np.repeat(v, 3, 1) for v in (scale, zero.astype(np.float32)))
+    expected = quantized(x, spread_scale, np.repeat(zero, 3, 1))
+    operands, attributes = {"x": x, "scale": scale, "zero": zero}, {"axis": 1, "block_size": 3}
+    (actual,) = run_operator("QuantizeLinear", operands, opset=21, **attributes)
+    np.testing.assert_array_equal(actual.astype(np.int32), expected.astype(np.int32))
+    (back,) = run_operator("DequantizeLinear", {**operands, "x": expected}, opset=21, **attributes)
+    assert_close(back, (expected.astype(np.float32) - spread_zero) * spread_scale)
+
+
+@pytest.mark.parametrize(
+    ("operator", "source", "result"),
+    [("QuantizeLinear", np.float32, np.uint8), ("DequantizeLinear", np.uint8, np.float32)],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scales_of_blocks_are_read_where_they_lie(operator: str, source: type, result: type, axis: int) -> None:
+    shape, scales = (64, 96), (2, 96) if axis == 0 else (64, 3)
+    inputs = {"x": (source, shape), "scale": (np.float32, scales), "zero": (np.uint8, scales)}
+    model = one_node_model(operator, inputs, {"y": (result, shape)}, axis=axis, block_size=32)
+    exe = onnxc.compile(model, cache=False)
+    assert len(exe.report()["launches"]) == 1
+    x = np.arange(64 * 96).reshape(shape).astype(source)
+    scale = np.linspace(0.5, 4, np.prod(scales), dtype=np.float32).reshape(scales)
+    given = {"x": x, "scale": scale, "zero": (np.arange(scale.size) % 7).astype(np.uint8).reshape(scales)}
+    assert_same(exe.run(given)["y"], run_ort(model, given)["y"])
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, ml_dtypes.int4, ml_dtypes.uint4])

@@ -7,6 +7,8 @@ from onnxc.compiler.frontend.operator_helpers.linear_quantization import (
     granular,
     is_zero,
     quantize,
+    splits_blocks,
+    with_blocks,
 )
 from onnxc.compiler.frontend.operator_helpers.precision import real_type
 from onnxc.compiler.ir.builder import Builder
@@ -30,13 +32,15 @@ def quantize_linear(node: Node, ir: Builder) -> Value:
     dtype = _quantized_type(zero_point, node)
     precision = _division_type(x.dtype, scale.dtype, node)
     axis, block = _granularity(x, node)
-    divisor = granular(ir.cast(scale, precision), x.shape, axis, block, node, ir)
+    shape, split = x.shape, splits_blocks(x, axis, block)
+    x = with_blocks(x, axis, block, ir) if split else x
+    divisor = granular(ir.cast(scale, precision), shape, axis, block, node, ir, split=split)
     if zero_point is not None and dtype.is_integer and zero_point.shape in ((), (1,)) and is_zero(zero_point, ir):
         zero_point = None
     if zero_point is not None:
-        zero_point = granular(zero_point, x.shape, axis, block, node, ir)
+        zero_point = granular(zero_point, shape, axis, block, node, ir, split=split)
     scaled = ir.div(ir.cast(x, precision), divisor)
-    return quantize(scaled, zero_point, dtype, ir, saturate=node.flag("saturate", True))
+    return ir.reshape(quantize(scaled, zero_point, dtype, ir, saturate=node.flag("saturate", True)), shape)
 
 
 def _expect_granularity(scale: Value, zero_point: Value | None, node: Node, ir: Builder) -> None:
@@ -101,11 +105,13 @@ def dequantize_linear(node: Node, ir: Builder) -> Value:
     axis, block = _granularity(x, node)
     # f32 holds every difference of integers up to 16 bits.
     difference = I32 if x.dtype == I32 else F32
-    value = ir.cast(x, difference)
+    shape, split = x.shape, splits_blocks(x, axis, block)
+    value = ir.cast(with_blocks(x, axis, block, ir) if split else x, difference)
     if zero_point is not None:
-        value = ir.sub(value, granular(ir.cast(zero_point, difference), x.shape, axis, block, node, ir))
-    factor = granular(ir.cast(scale, F32), x.shape, axis, block, node, ir)
-    return ir.cast(ir.mul(ir.cast(value, F32), factor), dtype)
+        zero = granular(ir.cast(zero_point, difference), shape, axis, block, node, ir, split=split)
+        value = ir.sub(value, zero)
+    factor = granular(ir.cast(scale, F32), shape, axis, block, node, ir, split=split)
+    return ir.reshape(ir.cast(ir.mul(ir.cast(value, F32), factor), dtype), shape)
 
 
 @operator("DynamicQuantizeLinear", since=(11,))
