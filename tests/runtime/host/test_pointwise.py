@@ -115,6 +115,17 @@ def test_integer_arithmetic_wraps_and_never_fails(name: str, dtype: np.dtype) ->
     assert [int(value) for value in result] == expected
 
 
+@pytest.mark.parametrize(("exponent", "rounded"), [(2, lambda x: x * x), (-1, lambda x: 1 / x)])
+def test_squares_and_reciprocals_of_doubles_are_rounded_once(
+    exponent: int, rounded: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    x = np.random.default_rng(0).standard_normal(4096) * np.exp2(np.arange(4096) % 41 - 20)
+    x[:5] = [np.nan, np.inf, -np.inf, -3.0, 1e200]
+    (result,) = MEANINGS["pow"]([x, np.full_like(x, exponent)], {})
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result.view(np.int64), rounded(x).view(np.int64))
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_shifts_beyond_the_width_push_everything_out(dtype: np.dtype) -> None:
     left, right = pairs(dtype)
