@@ -267,20 +267,21 @@ def _best(
     (seconds, best), (others, second), *_ = ranked
     decided = f"{seconds * 1e6:.1f} us by the cost model; of {len(candidates)} the next is {second.brief}"
     own = f"{best.why}; " if best.why else ""
-    fallbacks = _fallbacks(best, [schedule for _, schedule in ranked])
+    fallbacks = (*best.fallbacks, *_fallbacks(best, [schedule for _, schedule in ranked]))
     return replace(best, fallbacks=fallbacks, why=f"{own}{decided}: {others * 1e6:.1f} us")
 
 
 def _fallbacks(best: Schedule, ranked: Sequence[Schedule]) -> tuple[Schedule, ...]:
     """What to take where warps have too few registers: each within the tile before it, with less for each warp.
 
-    They need no more shared memory, so that whichever is taken fits the arena.
+    They need no more shared memory, so that whichever is taken fits the arena. Those that the best one brings along are
+    before them.
     """
     chosen = [best]
     for each in ranked:
         is_alike = (each.shared_bytes, each.joining, each.packing) == (best.shared_bytes, best.joining, best.packing)
         if is_alike and _is_lighter(each, chosen[-1]) and len(chosen) <= MOST_FALLBACKS:
-            chosen.append(each)
+            chosen.append(replace(each, fallbacks=()))
     return tuple(chosen[1:])
 
 

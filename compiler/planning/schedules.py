@@ -133,9 +133,9 @@ class Schedule:
     """What schedules of all kinds have.
 
     shared_bytes: what the launches of a kernel share, in the kernel's symbols. program_bytes: what each of so many
-    `programs` has for itself besides. fallbacks: what computes the same with smaller tiles, in the order of their cost,
-    should the registers not suffice. loop_operations, loop_bytes: what the launches compute for each other, write for
-    each other and read of that, beyond one operation for each element and one access to each buffer.
+    `programs` has for itself besides. fallbacks: what computes the same with fewer registers, as with smaller tiles, in
+    the order of their cost, should these not suffice. loop_operations, loop_bytes: what the launches compute for each
+    other, write for each other and read of that, beyond one operation for each element and one access to each buffer.
     """
 
     workers: Threads | Warps
@@ -164,7 +164,8 @@ class Schedule:
         tile, block, workers, split = parts
         shared = f", {split} programs share each" if split not in (None, 1) else ""
         others = " beside those that copy" if getattr(self, "hands_over", False) else ""
-        return f"{tile or f'{block} elements'}, {workers}{others}{shared}"
+        finished = ", finished in quarters" if getattr(self, "quarters", False) else ""
+        return f"{tile or f'{block} elements'}, {workers}{others}{shared}{finished}"
 
     def layout_of(self, parameter: int) -> Layout | None:
         """The layout of a parameter that is a constant; None for row-major."""
@@ -239,7 +240,8 @@ class ContractionSchedule(Schedule):
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
     packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
     panels. resident: how many programs there are at most, each of which makes one tile after the other; 0 for one tile
-    of each. hands_over: warps of their own copy blocks, and leave registers to those that multiply.
+    of each. hands_over: warps of their own copy blocks, and leave registers to those that multiply. quarters: what
+    follows a tile of many sums is computed for a quarter of its columns at a time, not for half of them.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
@@ -254,6 +256,7 @@ class ContractionSchedule(Schedule):
     block_copies: bool = False
     resident: int = 0
     hands_over: bool = False
+    quarters: bool = False
 
 
 @record(kw_only=True)

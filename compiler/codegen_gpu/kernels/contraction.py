@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides, column_strides
 from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import HALVED_SUMS, tile_problem
 from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import MULTIPLIED, register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
@@ -34,9 +34,6 @@ from onnxc.runtime.records import record
 
 M, N = 0, 1
 """The dimensions of a tile."""
-
-MOST_SUMS = 128
-"""Sums of a thread beside which what follows finds no registers: gelu of so many had 40 to 230 bytes of stack."""
 
 GROUP_WARPS = 4
 """Warps that multiply together."""
@@ -128,8 +125,10 @@ class _Tiles:
         parts = (
             [(starts[1], tile.columns, total)]
             if self.schedule.hands_over
-            else halves(frame, tile, starts[1], total, MOST_SUMS)
+            else halves(frame, tile, starts[1], total, HALVED_SUMS)
         )
+        if self.schedule.quarters:
+            parts = [half for start, width, sums in parts for half in in_halves(frame, tile.rows, start, width, sums)]
         for start, width, sums in parts:
             column = b.add(start, b.lanes(N, width))
             masks = {M: row_mask, N: self._mask(column, problem.columns, tile.columns)}
@@ -246,11 +245,16 @@ def halves(frame: KernelFrame, tile: Tile, start: Int, total: Expr, most: int) -
 
     In two halves where a thread has `most` sums or more, so that what follows would have no registers.
     """
-    b = frame.b
     if tile.rows * tile.columns < most * frame.warps.count * WARP_THREADS:
         return [(start, tile.columns, total)]
-    width, names = tile.columns // 2, (b.fresh("half"), b.fresh("half"))
-    b.line(f"{', '.join(names)} = {total}.reshape([{tile.rows}, 2, {width}]).permute(0, 2, 1).split()")
+    return in_halves(frame, tile.rows, start, tile.columns, total)
+
+
+def in_halves(frame: KernelFrame, rows: int, start: Int, columns: int, total: Expr) -> Sequence[tuple[Int, int, Expr]]:
+    """Both halves of so many columns: where each begins, how many they are, and their sums."""
+    b = frame.b
+    width, names = columns // 2, (b.fresh("half"), b.fresh("half"))
+    b.line(f"{', '.join(names)} = {total}.reshape([{rows}, 2, {width}]).permute(0, 2, 1).split()")
     return [(b.add(start, width * side), width, Expr(name, total.dims)) for side, name in enumerate(names)]
 
 

@@ -16,6 +16,7 @@ from onnxc.compiler.codegen_gpu.schedules.elements import (
     with_smaller_tiles,
 )
 from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
+    HALVED_SUMS,
     TILED_DTYPES,
     WARP_GROUP_ROWS,
     Products,
@@ -137,22 +138,21 @@ def contraction_candidates(
             if resident and tile.rows * tile.columns != _resident_tile(stored):
                 continue
             programs = _programs(gemm, tile, split)
-            candidates.append(
-                ContractionSchedule(
-                    algorithm="tiles",
-                    tile=tile,
-                    arithmetic=arithmetic,
-                    workers=warps,
-                    split=split,
-                    block_copies=copied,
-                    packing=packing,
-                    joining=joining_of(product(gemm.dot.results[0].shape)) if split > 1 else None,
-                    shared_bytes=_parts_bytes(gemm, case, split),
-                    program_bytes=2 * _DESCRIPTOR_BYTES if copied else 0,
-                    programs=0 if not copied else minimum(programs, resident) if resident else programs,
-                    resident=resident,
-                )
+            schedule = ContractionSchedule(
+                algorithm="tiles",
+                tile=tile,
+                arithmetic=arithmetic,
+                workers=warps,
+                split=split,
+                block_copies=copied,
+                packing=packing,
+                joining=joining_of(product(gemm.dot.results[0].shape)) if split > 1 else None,
+                shared_bytes=_parts_bytes(gemm, case, split),
+                program_bytes=2 * _DESCRIPTOR_BYTES if copied else 0,
+                programs=0 if not copied else minimum(programs, resident) if resident else programs,
+                resident=resident,
             )
+            candidates.append(replace(schedule, fallbacks=_in_quarters(schedule, warps)))
     return [*candidates, *_handing_over(gemm, candidates, sizes, stored, model)]
 
 
@@ -177,7 +177,18 @@ def _handing_over(
         programs=minimum(programs, resident),
         resident=resident,
         hands_over=True,
+        fallbacks=(),
     )
+
+
+def _in_quarters(schedule: ContractionSchedule, warps: Warps) -> tuple[ContractionSchedule, ...]:
+    """The same tile with what follows it computed in quarters, where it is computed in halves.
+
+    By Triton 3.9 for sm_90, of f16: 128 x 128 to which a bias and f32 are added had 168 bytes of stack in halves, and
+    128 x 256 of 50257 columns of f32 24 bytes; in quarters both had none, with 206 and 180 registers.
+    """
+    sums = schedule.tile.rows * schedule.tile.columns // (warps.count * WARP_THREADS)
+    return (replace(schedule, quarters=True),) if sums >= HALVED_SUMS else ()
 
 
 def contraction_cost(problem: KernelProblem, schedule: ContractionSchedule, case: Case, target: Target) -> float:

@@ -66,10 +66,19 @@ def test_the_next_without_stack_is_taken_and_says_why() -> None:
     compiler = _Compiler(504, 0)
     fitted = fit_registers(_plan(), SM_90, compiler)
     schedule = _schedule(fitted)
-    assert schedule.tile.rows * schedule.tile.columns < 128 * 128
+    assert schedule.quarters
+    assert schedule.tile == Tile(128, 128, 64)
     assert "128 x 128 x 64, 4 warps, 3 stages has 504 bytes of stack" in schedule.why
     assert list(fitted.kernels) == compiler.asked[1:]
     assert fitted.codes[0].steps[0].source == compiler.asked[1]
+
+
+def test_a_tile_that_has_stack_in_quarters_too_is_replaced_by_a_smaller_one() -> None:
+    fitted = fit_registers(_plan(), SM_90, _Compiler(504, 64, 0))
+    schedule = _schedule(fitted)
+    assert schedule.tile.rows * schedule.tile.columns < 128 * 128
+    assert not schedule.quarters
+    assert "3 stages, finished in quarters has 64 bytes of stack" in schedule.why
 
 
 def test_where_all_have_some_the_least_is_taken() -> None:
