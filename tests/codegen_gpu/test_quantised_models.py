@@ -104,6 +104,43 @@ def test_layers_that_differ_in_their_scales_are_products_of_i8_of_one_kernel(ele
     run.driver.check()
 
 
+def _quantised_in_calls(form: str) -> ModelProto:
+    """A product as dynamic quantisation writes it, or with a scale and a zero point that a caller gives."""
+    weights = numpy_helper.from_array(np.random.default_rng(1).integers(-127, 128, (64, 32)).astype(np.int8), "w")
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "rows", 64])]
+    if form == "by the model":
+        first = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"])
+    else:
+        first = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"])
+        inputs += [helper.make_tensor_value_info("scale", TensorProto.FLOAT, [])]
+        inputs += [helper.make_tensor_value_info("zero", TensorProto.UINT8, [])]
+    nodes = [
+        first,
+        helper.make_node("MatMulInteger", ["q", "w", "zero"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["wide", "scale"], ["y"]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "rows", 32])]
+    graph = helper.make_graph(nodes, "product", inputs, outputs, [weights])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("form", ["by the model", "by the caller"])
+def test_products_of_what_is_quantised_in_a_call_are_of_i8(form: str) -> None:
+    source = _quantised_in_calls(form).SerializeToString()
+    run, oracle = compile_for_fake(source), onnxc.compile(source, threads=1)
+    texts = products(run)
+    assert texts
+    assert all("arithmetic = i8 -> i32" in text for text in texts)
+    rng = np.random.default_rng(0)
+    for shape in ((1, 1, 64), (2, 40, 64)):
+        feed: dict[str, np.ndarray] = {"x": rng.normal(0.3, 1, shape).astype(np.float32)}
+        if form == "by the caller":
+            feed |= {"scale": np.array(0.03, np.float32), "zero": np.array(131, np.uint8)}
+        np.testing.assert_allclose(run.executable.run(feed)["y"], oracle.run(feed)["y"], rtol=1e-6, atol=1e-6)
+    run.driver.check()
+
+
 @pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("fill", ["a number", "an input"])
 def test_a_convolution_pads_with_any_number_as_it_reads(fill: str, groups: int) -> None:

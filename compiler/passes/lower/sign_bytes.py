@@ -10,7 +10,7 @@ from onnxc.compiler.ir.dtypes import F32, I8, I32, U8
 from onnxc.compiler.ir.makers import made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed_form, unsigned
+from onnxc.compiler.passes.analysis.signed_bytes import OFFSET, signed, signed_form, unsigned
 
 MOVED = ("transpose", "reshape", "slice", "broadcast", "gather", "gather_along", "gather_nd", "reduce_window")
 
@@ -22,9 +22,13 @@ def sign_bytes(module: Module) -> Module:
 
 @rule("cast")
 def quantize(op: Op, build: Rewriter) -> Value | None:
-    """cast(min(max(x, 0), 255), u8) = u8 of cast(cast(min(max(x, 0), 255), i32) - 128, i8); NaN is 0 in both"""
+    """cast(min(max(x, 0), 255), u8) = u8 of cast(cast(min(max(x, 0), 255), i32) - 128, i8); NaN is 0 in both
+
+    So it is with what is rounded behind that, as the zero point of DynamicQuantizeLinear.
+    """
     x = op.operands[0]
-    below = _by_splat(x, "min", 255)
+    rounded = made_by(x, "round")
+    below = _by_splat(x if rounded is None else rounded.operands[0], "min", 255)
     if op.dtype() != U8 or x.dtype != F32 or below is None or _by_splat(below, "max", 0) is None:
         return None
     return unsigned(build.cast(build.sub(build.cast(x, I32), OFFSET), I8), build)
@@ -50,12 +54,12 @@ def widen(op: Op, build: Rewriter) -> Value | None:
 
 @rule("sub")
 def join_offset(op: Op, build: Rewriter) -> Value | None:
-    """(cast(y) + 128) - z = cast(y) - (z - 128), for z a constant of integers or cast(y') + 128; exact also in f32"""
+    """(cast(y) + 128) - z = cast(y) - (z - 128), for z a constant of integers or a cast of u8; exact also in f32"""
     x, z = op.operands
     inner, (zero, axes) = _less_offset(x), unbroadcast(z)
     if inner is None:
         return None
-    array, other = build.known_array(zero), _less_offset(zero)
+    array, other = build.known_array(zero), _less_offset(zero) or _widened_less_offset(zero, build)
     if array is not None and np.array_equal(array, np.clip(np.rint(array), 0, 255)):
         zero = build.constant(np.asarray(array - OFFSET, array.dtype))
     elif other is not None:
@@ -70,6 +74,13 @@ def _less_offset(value: Value) -> Value | None:
     sum = made_by(value, "sub")
     widened = None if sum is None or splat_of(sum.operands[1]) != -OFFSET else made_by(sum.operands[0], "cast")
     return None if widened is None or widened.operands[0].dtype != I8 else widened.result
+
+
+def _widened_less_offset(value: Value, build: Rewriter) -> Value | None:
+    """What `value` is 128 more than, where it is u8 that nothing here has made, widened."""
+    widened = made_by(value, "cast")
+    is_byte = widened is not None and widened.operands[0].dtype == U8
+    return build.cast(signed(widened.operands[0], build), value.dtype) if widened is not None and is_byte else None
 
 
 def _by_splat(value: Value, name: str, splat: float) -> Value | None:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dtypes import F32, I32, U8
-from onnxc.compiler.ir.module import Value, walk
+from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dtypes import F32, I8, I32, U8, DType
+from onnxc.compiler.ir.makers import made_by
+from onnxc.compiler.ir.module import Module, Value, walk
 from onnxc.compiler.ir.printer import print_module
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.ir.verifier import verify_module
@@ -43,6 +45,46 @@ def test_what_reads_the_bytes_reads_the_same(reader: str) -> None:
     verify_module(after)
     assert not [op for op in walk(after.main.body) if op.name == "cast" and op.dtype() == U8]
     assert_same_meaning(before, after, (1, 3, 30), rounds=False)
+
+
+def _rounded_last(b: Builder, x: Value) -> Value:
+    """A zero point as DynamicQuantizeLinear computes it: rounded behind its bounds."""
+    return b.cast(b.round(b.clamp(b.div(x, 0.1), 0, 255)), U8)
+
+
+def _is_less_one_zero_point(module: Module) -> bool:
+    """Whether the result is i8, widened, less one value."""
+    (result,) = module.main.body.results
+    difference = made_by(result, "sub")
+    widened = None if difference is None else made_by(difference.operands[0], "cast")
+    return widened is not None and widened.operands[0].dtype == I8
+
+
+@pytest.mark.parametrize("wide", [F32, I32], ids=str)
+def test_zero_points_that_are_rounded_behind_their_bounds_are_signed(wide: DType) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        zero = _rounded_last(b, b.reduce(x, "max", (0, 1)))
+        return b.sub(b.cast(quantized(b, x), wide), b.cast(zero, wide))
+
+    before = canonicalize(built([TensorType(F32, (N, 4))], build))
+    after = sign_bytes(before)
+    verify_module(after)
+    assert not [op for op in walk(after.main.body) if op.name == "cast" and op.dtype() == U8]
+    assert _is_less_one_zero_point(after)
+    assert_same_meaning(before, after, (1, 3, 30), rounds=False)
+
+
+@pytest.mark.parametrize("wide", [F32, I32], ids=str)
+@pytest.mark.parametrize("shape", [(), (1, 1), (4,), (N, 4)], ids=str)
+def test_the_offset_joins_bytes_that_a_caller_gives(shape: tuple[Dim, ...], wide: DType) -> None:
+    def build(b: Builder, x: Value, zero: Value) -> Value:
+        return b.sub(b.cast(quantized(b, x), wide), b.cast(zero, wide))
+
+    before = canonicalize(built([TensorType(F32, (N, 4)), TensorType(U8, shape)], build))
+    after = sign_bytes(before)
+    verify_module(after)
+    assert _is_less_one_zero_point(after)
+    assert_same_meaning(before, after, (0, 1, 30), rounds=False)
 
 
 def test_floats_that_were_no_bytes_are_not_added_in_another_order() -> None:
