@@ -298,7 +298,8 @@ class ConvolutionSchedule(Schedule):
     group: how many pixels of `rows` are finished together, once they are multiplied.
     flat: k is one axis of taps and channels; else no step has channels of two taps. small_image: images of at most so
     many elements are read again for each panel of filters, rather than the filters for each chunk of pixels.
-    taps_apart: `planes` copy what windows read once for each tap of a line.
+    taps_apart: `planes` copy what windows read once for each tap of a line. chunks: into how many the pixels of `rows`
+    are parted at least, where each has two blocks of registers.
     """
 
     algorithm: Literal["rows", "winograd", "planes", "bytes", "depthwise", "tiles", "direct", "general"]
@@ -314,6 +315,7 @@ class ConvolutionSchedule(Schedule):
     flat: bool = False
     small_image: int = 0
     taps_apart: bool = False
+    chunks: int = 1
 
 
 @record(kw_only=True)

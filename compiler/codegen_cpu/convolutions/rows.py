@@ -117,12 +117,17 @@ class _Rows:
         """How many there are of a phase of the result, in all images."""
         return product(self.pixel_shape)
 
+    @cached_property
+    def _chunks(self) -> tuple[Dim, Dim]:
+        """How many chunks of pixels there are, and how many pixels one has."""
+        return even_chunks(self.pixels, self.chunk, self._shape[2], self.schedule.chunks)
+
     # Units
 
     def emit(self, name: str) -> KernelCode:
         """The loop over units."""
         frame, f = self.frame, self.frame.f
-        chunks, rows = even_chunks(self.pixels, self.chunk, self._shape[2])
+        chunks, rows = self._chunks
         panels = floordiv(self.filters + self.width - 1, self.width)
         self.table.clear_zeros()
 
@@ -225,7 +230,7 @@ class _Rows:
         is_new: whether these are others than those of the unit before; goes_on: whether the next ones come soon.
         """
         f, (group, _) = self.frame.f, corner
-        most = even_chunks(self.pixels, self.chunk, self._shape[2])[1]
+        most = self._chunks[1]
         rows = f.smin(f.sub(self.frame.size(self.pixels), first), self.frame.size(most))
         unit = _Unit(phase, corner, first, rows)
         channels = f.mul(group, self.frame.size(self.op.operands[1].shape[1]))

@@ -17,9 +17,12 @@ from onnxc.compiler.planning.loops.convolution_sums import SummedAxis, Sums
 from onnxc.runtime.records import record
 
 
-def even_chunks(count: Dim, most: int, step: int) -> tuple[Dim, Dim]:
-    """How many chunks of `most` results or fewer there are, and of how many: about equally many, in whole `step`s."""
-    chunks = maximum(floordiv(count + most - 1, most), 1)
+def even_chunks(count: Dim, most: int, step: int, least: int = 1) -> tuple[Dim, Dim]:
+    """How many chunks of `most` results or fewer there are, and of how many: about equally many, in whole `step`s.
+
+    There are `least` at least where each has two steps.
+    """
+    chunks = maximum(floordiv(count + most - 1, most), maximum(minimum(floordiv(count, 2 * step), least), 1))
     even = floordiv(count + chunks - 1, chunks)
     rows = maximum(minimum(floordiv(even + step - 1, step) * step, most), 1)
     return floordiv(count + rows - 1, rows), rows

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 
 from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     byte_convolution,
@@ -43,6 +43,10 @@ LEAST_UNITS = 8
 GROUP_RESULTS = 1024
 """Results that are finished together, in 4 KB of the first-level cache, where a panel and what it is multiplied by push
 those of a chunk out of it: 1024 pixels of 128 channels by 1024 filters take 1.02 ms so, 1.15 ms by the chunk."""
+
+CHUNKS_OF_A_PANEL = 2
+"""3 x 3 taps of 64 channels, 64 filters and 8 x 8 pixels take two threads 12.0 us so, 19.4 as one; one thread 19.1 and
+19.4."""
 
 SHALLOW_DEPTH = 32
 """Up to so many products of a sum all results of a chunk stay there: 8 images of 112x112 pixels of 16 channels by 96
@@ -207,6 +211,7 @@ def _rows(op: Op, problem: KernelProblem, target: Target) -> ConvolutionSchedule
         group=pixels if sums.start_count * sums.run_length <= SHALLOW_DEPTH else _group_pixels(registers),
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=packing,
+        chunks=_least_chunks(op, registers.columns) if packed else 1,
         small_image=0 if _filters_stay(op, target) else int(CACHED_IMAGE * _cache_elements(op, target)),
         why="filters are packed when it is compiled" if packed else "filters are packed on the way",
     )
@@ -232,6 +237,13 @@ def _chunk_pixels(op: Op, width: int, packed: bool) -> int:
     if not isinstance(pixels, int) or pixels > CHUNK_PIXELS:
         return CHUNK_PIXELS
     return CHUNK_PIXELS // 2 if panels <= FEW_PANELS else CHUNK_PIXELS
+
+
+def _least_chunks(op: Op, width: int) -> int:
+    """How many chunks there are at least of the pixels of one panel of filters, so that two threads share them."""
+    panels = floordiv(_filters(op) + width - 1, width)
+    units = panels * op.int("groups") * prod(op.ints("input_dilations"))
+    return CHUNKS_OF_A_PANEL if units == 1 else 1
 
 
 def _tap_phases(op: Op) -> tuple[int, ...]:

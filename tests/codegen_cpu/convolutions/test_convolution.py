@@ -5,8 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.convolutions.window_addresses import even_chunks
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import PointerKernel
+from onnxc.compiler.codegen_cpu.kernels import emit_kernel
 from onnxc.compiler.codegen_cpu.schedules.convolutions import SHALLOW_DEPTH
 from onnxc.compiler.codegen_cpu.schedules.products import split_vectors
 from onnxc.compiler.ir.builder import Builder
@@ -204,6 +206,31 @@ def test_threads_share_few_panels_by_their_pixels(
         function = make(types, lambda ir, x, w: case.build(ir, x, w, last=True))
     schedule = Native(function, parse_target(target)).plan.kernels[-1].scheduled(ConvolutionSchedule)
     assert (schedule.tile.rows, schedule.tile.columns) == (pixels, width)
+
+
+@pytest.mark.parametrize(
+    ("count", "least", "expected"),
+    [
+        (0, 2, (0, 1)), (1, 2, (1, 6)), (23, 2, (1, 24)), (24, 2, (2, 12)), (64, 2, (2, 36)), (96, 2, (2, 48)),
+        (96, 1, (1, 96)), (97, 1, (2, 54)), (200, 2, (3, 72)),
+    ],
+)  # fmt: skip
+def test_chunks_are_even_and_as_many_as_asked_for_where_each_has_two_steps(
+    count: int, least: int, expected: tuple[int, int]
+) -> None:
+    assert even_chunks(count, 96, 6, least) == expected
+
+
+@pytest.mark.parametrize(("filters", "groups", "units"), [(64, 1, 2), (65, 1, 2), (160, 1, 3), (32, 2, 2)])
+def test_two_threads_share_the_pixels_of_one_panel(filters: int, groups: int, units: int) -> None:
+    """All 36 pixels are one chunk where there are other units."""
+    case = Convolution("rows", (1, 64, 6, 6), (filters, 64 // groups, 3, 3), ONES, ONES, ONES, ONES, groups)
+    w, shape = _whole(F32, *case.w), TensorType(F32, case.shape(last=True))
+    target = parse_target("cpu:x86-64-v4")
+    native = Native(make([shape], lambda ir, x: case.build(ir, x, ir.constant(w), last=True)), target)
+    kernel = native.plan.kernels[-1]
+    assert kernel.scheduled(ConvolutionSchedule).algorithm == "rows"
+    assert emit_kernel(kernel, "k", target).units == units
 
 
 def test_filters_may_be_inputs() -> None:
