@@ -68,14 +68,9 @@ def _serve(futex: int) -> FunctionBuilder:
 
 def _wait(f: FunctionBuilder, box: Reg, ended: Reg, futex: int) -> None:
     """Returns when something was begun after so many."""
-    start, limit = f.call("onnxc_ticks", "i64"), _load(f, box, "spin_ticks", "i64")
 
     def is_idle(ordering: str = "monotonic") -> Reg:
         return f.icmp("eq", _load(f, box, "begun", "i32", ordering), ended)
-
-    def look(_is_idle: Reg, _has_time: Reg) -> tuple[Reg, Reg]:
-        f.call("pause", "void")
-        return is_idle(), f.icmp("slt", f.sub(f.call("onnxc_ticks", "i64"), start), limit)
 
     def sleep() -> None:
         f.atomic_rmw("xchg", _field(f, box, "sleeps"), f.constant("i32", 1), "seq_cst")
@@ -83,8 +78,7 @@ def _wait(f: FunctionBuilder, box: Reg, ended: Reg, futex: int) -> None:
         f.while_([], lambda: is_idle("seq_cst"), lambda: _futex(f, box, futex, FUTEX_WAIT, value))
         f.atomic_store(f.constant("i32", 0), _field(f, box, "sleeps"), "monotonic")
 
-    still_idle, _ = f.while_([is_idle(), f.icmp("sgt", limit, 0)], f.and_, look)
-    f.if_(still_idle, sleep)
+    f.if_(state.spin(f, _load(f, box, "spin_ticks", "i64"), is_idle), sleep)
 
 
 def _begin(futex: int) -> FunctionBuilder:

@@ -51,6 +51,7 @@ from onnxc.compiler.codegen_host.threads.state import (
     FUTEX_WAKE,
     field,
     load,
+    spin,
     store,
     system_call,
 )
@@ -206,14 +207,7 @@ def _claimed(f: FunctionBuilder, word: Reg, chunks: Reg, is_from_last: Reg) -> R
 
 def _spin(f: FunctionBuilder, state: Reg, goes_on: Callable[[], Reg]) -> Reg:
     """Waits for the condition to end, for a while; i1 whether it still holds."""
-    start, limit = f.call("onnxc_ticks", "i64"), load(f, state, "spin_ticks")
-
-    def again(_waits: Reg, _has_time: Reg) -> tuple[Reg, Reg]:
-        f.call("pause", "void")
-        elapsed = f.sub(f.call("onnxc_ticks", "i64"), start)
-        return goes_on(), f.icmp("slt", elapsed, limit)
-
-    return f.while_([goes_on(), f.icmp("sgt", limit, 0)], f.and_, again)[0]
+    return spin(f, load(f, state, "spin_ticks"), goes_on)
 
 
 def _wait_for_helpers() -> FunctionBuilder:
