@@ -65,22 +65,33 @@ def polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg
     return result
 
 
-_HALVED = 10
-"""So many coefficients are worth two chains. us of f32[200704] by one and by two, code for AVX-512 and for AVX2 on one
-core of Zen 5: gelu 45, 38, 98, 88; pow 179, 158, 385, 350; f64 erf 233, 199, 454, 393; log 128, 108, 262, 234. With
-seven coefficients erf of f32 takes 43, 45, 87, 90."""
+_LONG = 10
+"""So many coefficients are worth it. us of f32[200704] as a chain of even and one of odd powers, and so, code for
+AVX-512 and for AVX2 on one core of Zen 5: gelu 38, 33, 84, 77; pow 151, 147, 327, 317; f64 erf 188, 163; log 102, 99.
+As one chain of all gelu took 45 and 98. With seven coefficients erf of f32 takes 43, 45, 87, 90 as one and as two.
+"""
 
 
 def long_polynomial(f: FunctionBuilder, x: Reg, coefficients: Sequence[float]) -> Reg:
-    """As `polynomial`; many are a chain of even and one of odd powers, as a processor waits for a chain of all.
+    """As `polynomial`; many are one in x⁴ of cubic ones, as a processor waits for a chain of all. x⁴ must be finite.
 
-    That rounds otherwise: exp and tanh of f64 would be more than 2 units in the last place off. x² must be finite.
+    That rounds otherwise: exp and tanh of f64 would be more than 2 units in the last place off.
+    Source of the method: G. Estrin, "Organization of computer systems" (1960).
     """
-    if len(coefficients) < _HALVED:
+    if len(coefficients) < _LONG:
         return polynomial(f, x, coefficients)
     square = f.fmul(x, x)
-    even, odd = (polynomial(f, square, coefficients[first::2]) for first in (0, 1))
-    return f.multiply_add(x, odd, even)
+    terms = _in_pairs(f, square, _in_pairs(f, x, [f.constant_operand(x.type, each) for each in coefficients]))
+    fourth, (*rest, result) = f.fmul(square, square), terms
+    for term in reversed(rest):
+        result = f.multiply_add(fourth, result, term)
+    return result
+
+
+def _in_pairs(f: FunctionBuilder, x: Reg, terms: Sequence[Reg]) -> Sequence[Reg]:
+    """The terms of a polynomial in x² for those of one in x."""
+    pairs = [f.multiply_add(x, high, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+    return [*pairs, *terms[len(pairs) * 2 :]]
 
 
 def rounded_once(f: FunctionBuilder, a: Reg, b: float, c: Reg) -> Reg:
