@@ -6,13 +6,11 @@ bytes. NVIDIA does not publish this; the numbers are those that `cuobjdump -elf`
 """
 
 import os
-import re
 import struct
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from onnxc.compiler.codegen_gpu.compile.listing import disassembled, parse_listing
 from onnxc.runtime.records import record
 
 __all__ = ["Cubin", "CubinError", "CubinParameter", "instruction_counts", "read_cubin"]
@@ -28,9 +26,6 @@ _LONG = 4
 
 # From sm_90 on the first 1 KiB of the static shared memory is the system's; limits per block do not count it.
 _RESERVED_SHARED_BYTES = 1024
-
-# An instruction in the listing: its offset as a comment, perhaps a predicate, its name.
-_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)", re.MULTILINE)
 
 
 class CubinError(ValueError):
@@ -76,13 +71,7 @@ def instruction_counts(cubin: bytes, disassembler: str | os.PathLike[str]) -> Ma
 
     disassembler: nvdisasm, which triton brings along (backends/nvidia/bin).
     """
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        listing = subprocess.run(
-            [os.fspath(disassembler), "-c", file.name], capture_output=True, text=True, check=True
-        ).stdout
-    return dict(Counter(_INSTRUCTION.findall(listing)).most_common())
+    return dict(Counter(parse_listing(disassembled(cubin, disassembler)).instructions).most_common())
 
 
 @record
