@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from benchmarks.gpu.machine_code.compiled_model import CompiledModel, TakenKernel
 from onnxc.compiler.codegen_gpu.schedules.cards import WARP_GROUPS_FROM, card_of
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import WARP_GROUP_ROWS
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import WARP_GROUP_ROWS, tile_problem
 from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, I8
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
 from onnxc.compiler.target import Target
@@ -94,10 +94,13 @@ def is_stem(kernel: TakenKernel) -> bool:
 
 
 def stages_of(kernel: TakenKernel) -> int | None:
-    """In how many stages blocks are copied, which the shared memory has room for; None where none are."""
+    """In how many stages blocks are copied, which the shared memory has room for; None where none or too few are."""
     schedule = kernel.planned.schedule
     tile, workers = (getattr(schedule, name, None) for name in ("tile", "workers"))
     if not kernel.code.block_copies or not isinstance(tile, Tile) or not isinstance(workers, Warps):
+        return None
+    product = tile_problem(kernel.planned.block)
+    if product is not None and isinstance(product.depth, int) and product.depth <= (LEAST_STAGES - 1) * tile.depth:
         return None
     stage = (tile.rows + tile.columns) * tile.depth * COPIED_BYTES
     return min(workers.stages, kernel.device.shared_bytes // stage)

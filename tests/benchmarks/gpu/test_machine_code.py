@@ -25,8 +25,8 @@ from tests.support.window_forms import NONE, ONES, Convolution
 REQUEST = Request("model", Path("model.onnx"), "cuda:sm_90", "bf16", {"batch": 32})
 
 
-def product(type: str, rows: int = 8192) -> Module:
-    return make([f"{type}[{rows}, 4096]", f"{type}[4096, 4096]"], lambda ir, a, b: ir.dot(a, b, "mk,kn->mn"))
+def product(type: str, rows: int = 8192, depth: int = 4096) -> Module:
+    return make([f"{type}[{rows}, {depth}]", f"{type}[{depth}, 4096]"], lambda ir, a, b: ir.dot(a, b, "mk,kn->mn"))
 
 
 def windows(channels: int) -> Module:
@@ -115,6 +115,10 @@ def test_blocks_are_copied_in_three_stages_that_there_is_memory_for() -> None:
     little = replace(kernel, device=replace(kernel.device, shared_bytes=2 * stage + 16))
     assert broken(little) == ["block copies in 2 stages"]
     assert stages_of(coded(kernel, block_copies=0)) is None
+    # Of two blocks along k no third is under way.
+    for blocks, stages in ((2, None), (3, 2)):
+        depth = planned(product, "bf16", 8192, blocks * schedule.tile.depth)
+        assert stages_of(scheduled(depth, tile=schedule.tile, workers=Warps(4, 2))) == stages
 
 
 def test_registers_are_handed_over_where_the_plan_has_that() -> None:
