@@ -14,6 +14,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Function, Module, Op, Value, walk
 from onnxc.compiler.ir.op_facts import bound_symbols, capture_count, has_effects, is_cheap
 from onnxc.compiler.ir.pass_builder import PassBuilder
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.ir.symbol_table import SymbolTable
 from onnxc.compiler.ir.types import type_symbols
@@ -221,7 +222,9 @@ class Rewriter(PassBuilder):
         if not op.blocks and self._values.keys().isdisjoint(op.operands):
             return op
         operands = tuple(self._value(operand) for operand in op.operands)
-        blocks = tuple(self._nested(block, op, operands) for block in op.blocks)
+        # That of an op that is a kernel is as its kernel wants it: constants come from outside, where they are weights.
+        is_kernel = PRIMITIVES[op.name].anchor is not None
+        blocks = op.blocks if is_kernel else tuple(self._nested(block, op, operands) for block in op.blocks)
         if (operands, blocks) == (op.operands, op.blocks):
             return op
         mark = len(self.ops)

@@ -94,6 +94,40 @@ def test_all_rounds_of_a_layer_are_one_launch(name: str) -> None:
             np.testing.assert_allclose(actual[key], value, rtol=0, atol=2e-6, err_msg=f"{key}, {steps} x {batch}")
 
 
+def behind_images() -> ModelProto:
+    """A layer whose steps are the columns of an image of three channels, as where text is read."""
+    model, random = layer("LSTM", 12, "forward", (), {}), np.random.default_rng(2)
+    shapes = {"k": (32, 3, 3, 3), "k_bias": (32,), "W32": (1, 48, 32)}
+    made = [
+        numpy_helper.from_array((random.standard_normal(shape) / 5).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    model.graph.initializer.extend([*made, numpy_helper.from_array(np.array([2], np.int64), "lines")])
+    model.graph.node[0].input[1] = "W32"
+    nodes = [
+        helper.make_node("Conv", ["image", "k", "k_bias"], ["filtered"], strides=[4, 1], pads=[1, 1, 0, 1]),
+        helper.make_node("Squeeze", ["filtered", "lines"], ["columns"]),
+        helper.make_node("Transpose", ["columns"], ["x"], perm=[2, 0, 1]),
+        *model.graph.node,
+    ]
+    given = [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["B", 3, 4, "L"])]
+    graph = helper.make_graph(nodes, "read", given, model.graph.output, model.graph.initializer)
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=8)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_layer_behind_what_is_computed_of_constants_has_its_weights_outside(precision: str) -> None:
+    """Filters of three channels are filled up when a model is compiled, behind what makes one kernel of all rounds."""
+    model = behind_images()
+    run, reference = compile_for_fake(model, precision=precision), onnxc.compile(model, target="interpreter")
+    assert "recurrence" in launched(run)
+    inputs = feed(model, 3, 2)
+    actual = run.executable.run(inputs)
+    run.driver.check()
+    for key, value in reference.run(inputs).items():
+        np.testing.assert_allclose(actual[key], value, rtol=0, atol=2e-6 if precision == "fp32" else 5e-2, err_msg=key)
+
+
 def test_a_batch_that_is_known_to_be_empty_has_states_without_elements() -> None:
     model = layer("LSTM", 8, "forward", (), {})
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 0
