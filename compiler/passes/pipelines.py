@@ -5,6 +5,7 @@ from typing import Literal
 from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
+from onnxc.compiler.passes.layout.fill_rows import fill_rows
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
@@ -151,7 +152,7 @@ CPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
 GPU_LAYOUTS: tuple[Pass, ...] = (choose_layout_through_norms,)
 """For the GPU, whose normalisations write in the order in which they read."""
 
-GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels)
+GPU_OPERANDS: tuple[Pass, ...] = (patch_products, fill_channels, fill_rows)
 """For tensor cores, which multiply blocks of matrices."""
 
 CPU_TYPES: tuple[Pass, ...] = (pixel_products, window_products, phases_as_filters, phases_apart)

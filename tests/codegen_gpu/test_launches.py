@@ -13,6 +13,7 @@ from onnxc.compiler.options import make_options
 from onnxc.compiler.planning.kernel_plan import Kernel, KernelPlan, Segment
 from tests.models.builders import LAYERS, Built, decoder, encoder, llama, unet, vision, windows
 from tests.models.writer import Style
+from tests.support.fake_gpu import compile_for_fake
 from tests.support.models import model_from_text
 
 Build = Callable[[Style], Built]
@@ -63,6 +64,31 @@ def test_launches_of_an_image() -> None:
     kinds = Counter(kernel.kind for kernel in _kernels(unet))
     # One cast of the input; for both axes of the one resize one for places and weights, and one for elements.
     assert kinds == {"convolution": 7, "window": 2, "concatenate": 2, "pointwise": 5}
+
+
+JOINED = """
+<ir_version: 10, opset_import: ["" : 21]>
+joined (float[n, 64] x, float[n, 351] y) => (float[n, 32] z) {
+  rows = Concat <axis = 1> (x, y)
+  z = MatMul (rows, w)
+}
+"""
+
+
+@pytest.mark.parametrize(("precision", "depth"), [("bf16", 416), ("fp16", 416), ("fp32", 415)])
+def test_joined_rows_are_filled_up_by_the_kernel_that_joins_them(precision: str, depth: int) -> None:
+    model = model_from_text(JOINED)
+    w = np.random.default_rng(0).standard_normal((415, 32)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    _, product = _kernels_of(model, precision)
+    assert product.kind == "contraction"
+    assert [product.block.parameters[0].shape[1], product.block.parameters[1].shape] == [depth, (depth, 32)]
+    run, random = compile_for_fake(model, precision=precision), np.random.default_rng(1)
+    inputs = {name: random.standard_normal((3, size)).astype(np.float32) for name, size in (("x", 64), ("y", 351))}
+    inputs["x"][1, 0] = np.inf
+    actual, expected = run.executable.run(inputs)["z"], np.hstack([inputs["x"], inputs["y"]]) @ w
+    run.driver.check()
+    np.testing.assert_allclose(actual, expected, atol=0.5 if depth == 416 else 1e-4, rtol=1e-2)
 
 
 NORMALISED = """
