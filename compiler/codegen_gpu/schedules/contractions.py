@@ -74,6 +74,10 @@ _DEPTHS: dict[DType, tuple[int, ...]] = {F32: (32,), **dict.fromkeys((F16, BF16,
 
 _PIPELINE_STAGES = (4, 3, 2)
 
+COPIED_STAGES = 3
+"""Stages of blocks that the copy engine brings, at least: one that is multiplied, and two on their way. Where half of
+the shared memory has room for two, as of 256 x 64 x 64, blocks are half as deep, of which it has room for four."""
+
 RESIDENT_TILE = 128 * 128
 """The elements of tiles whose programs stay, two on a multiprocessor: [4096, 768] by [768, 2304] of bf16 took 34 us on
 an H200 with a program for each, 28 with 264 that stay, and 32 with 132 that make tiles of twice the size."""
@@ -131,7 +135,8 @@ def contraction_candidates(
         sizes[0] = case.sweep.samples[-1]
     candidates: list[ContractionSchedule] = []
     stored = max(value.dtype.itemsize for value in problem.block.results) if has_sides and not gemm.outer else 0
-    for tile, warps in _tiles(dtype, sizes, stored, _most_sums(arithmetic, dtype, model), model):
+    most_sums = _most_sums(arithmetic, dtype, model)
+    for tile, warps in _tiles(dtype, sizes, stored, most_sums, model, is_copied=has_sides):
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
             copied = has_sides and tile.rows >= LEAST_COPIED_ROWS
             resident = _resident(gemm, tile, model) if copied and split == 1 else 0
@@ -168,7 +173,7 @@ def _handing_over(
     # What is stored goes through shared memory by halves of the rows.
     item, room = gemm.dot.operands[0].dtype.itemsize, model.card.shared_bytes_per_sm - model.card.reserved_shared_bytes
     room -= max(stored, item) * tile.rows * tile.columns // 2
-    stages = next(n for n in _PIPELINE_STAGES if n * (tile.rows + tile.columns) * tile.depth * item <= room)
+    stages = _stages(tile, item, room)
     programs, resident = _programs(gemm, tile, 1), model.card.sms
     yield replace(
         alike,
@@ -303,12 +308,12 @@ def _most_sums(arithmetic: Arithmetic, dtype: DType, model: CostModel) -> int:
 
 
 def _tiles(
-    dtype: DType, sizes: Sequence[int], stored: int, most_sums: int, model: CostModel
+    dtype: DType, sizes: Sequence[int], stored: int, most_sums: int, model: CostModel, *, is_copied: bool
 ) -> Iterator[tuple[Tile, Warps]]:
     """What fits registers and shared memory, and is not much wider than a product of these rows, columns and depth.
 
     stored: bytes of an element of the result where programs of large tiles stay; they store half a tile at a time.
-    most_sums: of a thread.
+    most_sums: of a thread. is_copied: whether tiles of enough rows are copied in blocks.
     """
     item, (*sides, length) = dtype.itemsize, (max(1, size) for size in sizes)
     widest = max(16, power_of_two(sides[0])), max(16, power_of_two(sides[1]))
@@ -324,9 +329,17 @@ def _tiles(
                 if rows * columns >= RESIDENT_TILE:
                     # Half a tile goes through shared memory to be stored, of groups of 4 warps each a half of that.
                     room -= stored * rows * columns // (16 // warps)
-                stages = next((s for s in _PIPELINE_STAGES if s * (rows + columns) * depth * item <= room), 0)
-                if stages:
-                    yield Tile(rows, columns, depth), Warps(warps, stages)
+                tile = Tile(rows, columns, depth)
+                if is_copied and rows >= LEAST_COPIED_ROWS and _stages(tile, item, room) < COPIED_STAGES:
+                    tile = replace(tile, depth=depth // 2)
+                if stages := _stages(tile, item, room):
+                    yield tile, Warps(warps, stages)
+
+
+def _stages(tile: Tile, item: int, room: int) -> int:
+    """How many stages of a pipeline so many bytes have room for; 0 where it is less than two."""
+    stage_bytes = (tile.rows + tile.columns) * tile.depth * item
+    return next((stages for stages in _PIPELINE_STAGES if stages * stage_bytes <= room), 0)
 
 
 def _deepest(rows: int) -> int:
