@@ -43,6 +43,33 @@ def writes_as_it_reads(op: Op, turn: Op) -> bool:
     return [permutation[axis] for axis in turn.ints("permutation")] == list(range(turn.result.rank))
 
 
+def values_along_last(value: Value) -> tuple[Value, ...]:
+    """`value`, and what it is computed of along its last axis, element by element: through elementwise ops, and through
+    movements that keep that axis. What is the same along it is none of them."""
+    values: dict[Value, None] = {}
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value not in values:
+            values[value] = None
+            waiting += operands_along_last(value) or ()
+    return tuple(values)
+
+
+def operands_along_last(value: Value) -> Sequence[Value] | None:
+    """The operands that `value` is made of along its last axis; None where its op does not keep the axis."""
+    op = value.op
+    if op is None or not op.operands:
+        return None
+    source, last = op.operands[0], value.rank - 1
+    if PRIMITIVES[op.name].elementwise:
+        return op.operands
+    if op.name == "broadcast" and (last not in op.ints("axes") or source.shape[-1] == 1):
+        return ()
+    is_kept = op.name in ("broadcast", "reshape") or (op.name == "transpose" and op.ints("permutation")[last] == last)
+    return (source,) if is_kept and source.rank and source.shape[-1] == value.shape[-1] else None
+
+
 def named_symbols(op: Op) -> tuple[str, ...]:
     """The symbols that an attribute of `op` says it binds; of an op that is not valid, as far as there are any."""
     primitive = PRIMITIVES.get(op.name)

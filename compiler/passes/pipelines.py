@@ -6,6 +6,7 @@ from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.fill_rows import fill_rows
+from onnxc.compiler.passes.layout.pad_masks import pad_masks
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
@@ -200,5 +201,5 @@ def target_pipeline(
         types = (widen_convolutions, widen_products_but(traits.multiplied), *CPU_TYPES)
         kernels = (*CPU_KERNELS, decompose_byte_blocks_but(traits.multiplies_byte_blocks))
         return (*kernels, *precision_passes(precision), *types, *CPU_LAYOUTS, *_FINISH, *CPU_OPERANDS)
-    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences, wide_masks)
+    finish = (*_FINISH, *GPU_LAUNCHES, depth_last, hold_block_weights, fuse_recurrences, wide_masks, pad_masks)
     return (*GPU_KERNELS, *precision_passes(precision), *GPU_LAYOUTS, *GPU_OPERANDS, unroll_loops, *finish)

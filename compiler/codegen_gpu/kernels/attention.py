@@ -288,7 +288,7 @@ class _Attention:
         masks = self._position_mask(row, ROW, self.tile_queries, self.queries) | of_keys
         if self.mask is not None:
             lanes = {ROW: b.lanes(ROW, self.tile_queries), COLUMN: b.lanes(COLUMN, self.tile_keys)}
-            e = frame.evaluator(lanes, masks)
+            e = frame.evaluator(lanes, self._mask_bounds(masks, column))
             index = self._mask_index(e, self.mask, (batch, head, row, column))
             added = emit_cast(e.value(self.mask, index), self.mask.dtype, F32, b)
             # Not a sum alone: a score of infinity, or NaN, of a key that the mask closes would be NaN.
@@ -300,6 +300,14 @@ class _Attention:
         if visible is None:
             return scores
         return b.let(f'tl.where({visible}, {scores}, float("-inf"))', square)
+
+    def _mask_bounds(self, masks: dict[int, Expr], column: Int) -> dict[int, Expr]:
+        """Which places of a tile are read of the mask: also those behind the keys that are in memory."""
+        columns = self.schedule.mask_columns
+        if COLUMN not in masks or not columns:
+            return masks
+        rows = {dim: mask for dim, mask in masks.items() if dim != COLUMN}
+        return rows | self._position_mask(column, COLUMN, self.tile_keys, columns)
 
     def _mask_index(self, e: Evaluator, mask: Value, index: tuple[Int, Int, Int, Int]) -> list[Int]:
         """Where in the mask: an axis of size 1 is repeated, also one of which only a call tells."""

@@ -18,7 +18,9 @@ from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
-from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.makers import made_by
+from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.op_facts import operands_along_last, values_along_last
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.views import operand_view
@@ -218,9 +220,28 @@ def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str)
         split=split,
         joining=Joining(Tile(max(1, JOINED // widths[1]), widths[1]), Warps(4)) if split > 1 else None,
         slice_bytes=slice_bytes,
+        mask_columns=_mask_columns(op),
         shared_bytes=slice_bytes * (2 + value_width),
         why=f"{split} programs share the keys" if split > 1 else "",
     )
+
+
+def _mask_columns(op: Op) -> int:
+    """How many columns of the mask are in memory, where all that it is made of are parts of longer rows; else 0."""
+    _, k, _, *masks = op.operands
+    made_of = (value for mask in masks for value in values_along_last(mask))
+    held = [_held_columns(value) for value in made_of if operands_along_last(value) is None]
+    columns, keys = min(held, default=0), k.shape[2]
+    return columns if isinstance(keys, int) and columns > keys else 0
+
+
+def _held_columns(value: Value) -> int:
+    """How long the rows in memory are that a value begins; 0 where it is no part of any."""
+    part = made_by(value, "slice")
+    if part is None or part.operands[0].op is not None or (part.ints("steps")[-1], part.dims("starts")[-1]) != (1, 0):
+        return 0
+    length = part.operands[0].shape[-1]
+    return length if isinstance(length, int) else 0
 
 
 def _slices_count(op: Op, split: int, case: Case) -> Dim:

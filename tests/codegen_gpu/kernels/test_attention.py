@@ -5,9 +5,14 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import evaluate
+from onnxc.compiler.ir.dims import Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.layout.pad_masks import pad_masks
+from onnxc.compiler.planning.schedules import AttentionSchedule
 from tests.codegen_gpu.support import Device, make, precision, sample
+
+B = Size.symbol("B")
 
 
 def _device(types: list[str], scale: float = 0.25, causal: bool = False, softcap: float = 0.0) -> Device:
@@ -80,6 +85,49 @@ def test_a_query_of_which_all_keys_have_the_least_float_weighs_them_alike() -> N
     q, k, v = (sample(F32, 1, 1, 3, 8, seed=seed) for seed in range(3))
     device.check(q, k, v, mask, bound=1e-5)
     np.testing.assert_allclose(device(q, k, v, mask)[0][0, 0, 1], v[0, 0].mean(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("keys", [9, 49, 70, 130])
+@pytest.mark.parametrize("in_windows", [False, True])
+def test_rows_of_constant_masks_are_read_beyond_the_keys(dtype: DType, keys: int, in_windows: bool) -> None:
+    """A bias of heads, and windows that see some keys, of so many elements that they are not folded."""
+    windows, heads, queries = 2, 3, 65
+    seen = np.random.default_rng(1).random((windows, queries, keys)) < 0.7
+    seen[..., 0] = True
+    bias = sample(F32, heads, queries, keys, seed=4)
+
+    def build(ir: Builder, *rows: Value) -> Value:
+        q, k, v = (ir.reshape(x, (windows * B, *x.shape[2:])) for x in rows)
+        shape = (windows * B, heads, queries, keys)
+        shown = ir.select(ir.constant(seen), *(ir.full(seen.shape, low, F32) for low in (0, -100)))
+        spread = ir.broadcast(shown, (1, 3, 4), (B, windows, 1, queries, keys))
+        of_windows = ir.broadcast(ir.reshape(spread, (shape[0], 1, *shape[2:])), (0, 1, 2, 3), shape)
+        of_heads = ir.broadcast(ir.constant(bias), (1, 2, 3), shape)
+        return ir.attention(q, k, v, ir.add(of_windows, of_heads) if in_windows else of_heads, 0.25)
+
+    lengths = (queries, keys, keys)
+    device = Device(pad_masks(make([f"{dtype}[B, {windows}, {heads}, {length}, 16]" for length in lengths], build)))
+    assert device.kernels() == ["attention"]
+    assert _mask_columns(device) == {-(-keys // 16) * 16}
+    arrays = [sample(dtype, 2, windows, heads, length, 16, seed=seed) for seed, length in enumerate(lengths)]
+    device.check(*arrays, bound=8 * precision(dtype))
+
+
+def _mask_columns(device: Device) -> set[int]:
+    return {kernel.scheduled(AttentionSchedule).mask_columns for kernel in device.plan.kernels}
+
+
+def test_a_mask_that_a_call_gives_is_read_as_far_as_there_are_keys() -> None:
+    def build(ir: Builder, q: Value, k: Value, mask: Value) -> Value:
+        bias = ir.constant(sample(F32, 1, 1, 5, 9, seed=4))
+        return ir.attention(q, k, k, ir.add(mask, bias), 0.25)
+
+    device = Device(pad_masks(make(["f32[1, 1, 5, 16]", "f32[1, 1, 9, 16]", "f32[1, 1, 5, 9]"], build)))
+    assert _mask_columns(device) == {0}
+    device.check(
+        sample(F32, 1, 1, 5, 16), sample(F32, 1, 1, 9, 16, seed=1), sample(F32, 1, 1, 5, 9, seed=2), bound=1e-5
+    )
 
 
 def test_nan_is_seen() -> None:
