@@ -63,11 +63,14 @@ JOINED = 1024
 _TYPICAL_QUERIES, _TYPICAL_KEYS = 1024, 4096
 
 # Queries, keys, warps and stages of a tile for heads up to a width: of those for which registers suffice the fastest on
-# the card, or where none was measured, the largest.
+# the card, or where none was measured, the largest. In f32 for sm_90, by Triton 3.9: heads of 64 had 255 registers and
+# 24 bytes of stack in tiles of 32 queries, which single warps multiply, and have 180 to 239 in tiles of 64; heads of
+# 128 have 320 bytes of stack and more in these where they have a mask.
 _Shape = tuple[int, int, int, int]
-_F32_TILES: Sequence[tuple[int, _Shape]] = (
-    (32, (64, 32, 4, 2)), (64, (32, 32, 4, 2)), (128, (32, 16, 8, 2)), (256, (16, 16, 8, 2)),
-)  # fmt: skip
+_F32_TILES: Mapping[int, Sequence[tuple[int, _Shape]]] = {
+    80: ((32, (64, 32, 4, 2)), (64, (32, 32, 4, 2)), (128, (32, 16, 8, 2)), (256, (16, 16, 8, 2))),
+    90: ((64, (64, 32, 4, 2)), (128, (32, 16, 8, 2)), (256, (16, 16, 8, 2))),
+}
 _TILES: Mapping[int, Sequence[tuple[int, _Shape]]] = {
     80: ((64, (64, 64, 4, 2)), (128, (64, 32, 4, 2)), (256, (64, 32, 8, 2))),
     90: ((64, (64, 64, 4, 2)), (128, (128, 64, 8, 3)), (256, (64, 32, 8, 2))),
@@ -112,7 +115,19 @@ def attention_candidates(
     largest = _schedule(op, 1, case, target, f32_operands)
     tile = largest.tile
     heights = (tile.rows >> halves for halves in range(HALVES + 1))
-    return [replace(largest, tile=replace(tile, rows=rows)) for rows in heights if rows >= LEAST_SIZE]
+    schedules = [replace(largest, tile=replace(tile, rows=rows)) for rows in heights if rows >= LEAST_SIZE]
+    return [replace(each, fallbacks=_with_half_of_the_keys(each)) for each in schedules]
+
+
+def _with_half_of_the_keys(schedule: AttentionSchedule) -> tuple[AttentionSchedule, ...]:
+    """The same queries by fewer keys at a time, where groups of warps multiply f32, parts of which are in registers.
+
+    By Triton 3.9 for sm_90: 64 x 32 with a bias of 197 x 197 had 88 bytes of stack, 64 x 16 none; 32 x 32 had 112.
+    """
+    tile, is_f32 = schedule.tile, schedule.arithmetic.operands not in ("f16", "bf16")
+    if not is_f32 or tile.rows < WARP_GROUP_ROWS or tile.columns // 2 < LEAST_SIZE:
+        return ()
+    return (replace(schedule, tile=replace(tile, columns=tile.columns // 2)),)
 
 
 def _in_more_warps(schedule: AttentionSchedule) -> AttentionSchedule | None:
@@ -252,5 +267,6 @@ def _slices_count(op: Op, split: int, case: Case) -> Dim:
 
 
 def _tile(dtype: DType, width: int, target: Target) -> _Shape:
-    tiles = _F32_TILES if dtype == F32 else _TILES[min(max(_TILES), card_of(target).architecture)]
-    return next(tile for most, tile in tiles if width <= most)
+    tiles = _F32_TILES if dtype == F32 else _TILES
+    shapes = tiles[min(max(tiles), card_of(target).architecture)]
+    return next(shape for most, shape in shapes if width <= most)
