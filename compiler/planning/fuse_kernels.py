@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.op_facts import writes_as_it_reads
+from onnxc.compiler.ir.op_facts import is_cheap, writes_as_it_reads
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.fusion.groups import (
@@ -157,6 +157,21 @@ class _Fusion:
             for operand in op.operands:
                 self.uses.setdefault(operand, []).append(op)
         self.costs: dict[Value, int] = {}
+        # What an output is a reshape of is in memory where that output is.
+        self.buffered.update(source for value in outputs if (source := self._reshaped(value)) is not None)
+
+    def _reshaped(self, value: Value) -> Value | None:
+        """What `value` is a reshape of, where something else uses that, too, and would have to compute it.
+
+        A view, as of a row that is repeated, is read where it came from, in less memory.
+        """
+        op = value.op
+        if op not in self.inside or op.name != "reshape":
+            return None
+        (source,) = op.operands
+        if source.op not in self.inside or len(self.uses[source]) == 1:
+            return None
+        return None if is_cheap(source) or PRIMITIVES[source.op.name].is_view else source
 
     def _count_costs(self) -> None:
         """The work of an element of each value, with all that is done again for it."""

@@ -87,6 +87,39 @@ def test_a_view_of_an_operand_is_read_in_place_and_what_is_computed_is_written()
     )
 
 
+def test_what_an_output_is_a_reshape_of_is_read_where_that_output_is() -> None:
+    """A mask that is written for others is counted from its bytes, not from the floats that it is made of."""
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        mask = ir.not_(ir.equal(x, 0.0))
+        return [ir.reshape(mask, (4 * N,)), ir.reduce(ir.cast(mask, I64), "sum", (0, 1))]
+
+    assert_plan(
+        ["f32[N, 4]"],
+        build,
+        """
+        plan "test"
+          kernel k0 pointwise (s0) {}
+            block(%a0: f32[s0, 4]) {
+              %0 = constant {value = f32[] 0.0} : f32[]
+              %1 = broadcast %0 {axes = [], shape = [s0, 4]} : f32[s0, 4]
+              %2 = equal %a0, %1 : bool[s0, 4]
+              %3 = not %2 : bool[s0, 4]
+              return %3
+            }
+          kernel k1 reduction (s0) {}
+            block(%a0: bool[s0, 4]) {
+              %0 = cast %a0 {dtype = i64, round_mode = "nearest", saturate = true} : i64[s0, 4]
+              %1 = reduce %0 {axes = [0, 1], kind = "sum"} : i64[]
+              return %1
+            }
+          segment (%x0) -> (%0, %1), arena 0 bytes
+            launch k0 (input 0) -> output 0 sizes (N)
+            launch k1 (output 0) -> output 1 sizes (N)
+        """,
+    )
+
+
 def test_what_is_cheap_is_computed_again() -> None:
     def build(ir: Builder, x: Value) -> list[Value]:
         shifted = ir.add(x, 1.0)
