@@ -75,7 +75,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
 
 _ARRANGES: tuple[KernelKind, ...] = ("attention",)
 
-_COMPUTES: Computes = {"scan": (6,)}
+_COMPUTES: Computes = {"scan": (6,), "compaction": (6,)}
 """What a scan computes as it reads, in the costs of the primitives: each sum waits for the one before in any case.
 
 Running sums of i64 of a comparison of f32[1000, 1000] along the first axis, written before and computed: 669 and 190
@@ -111,7 +111,7 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
             return (reads_filters if ordinal else reads_image)(anchor, view)
         case "block_product" | "native_call":
             return is_dense(view)
-        case "reduction" | "concatenate" | "scan" | "window":
+        case "reduction" | "concatenate" | "scan" | "compaction" | "window":
             return not crosses(view, SMALLEST_CROSSED)
     return True
 

@@ -99,6 +99,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "block_product": "bits: int, block: int",
     "byte_block_product": "bits: int, block: int",
     "suppress_boxes": "count: dim",
+    "true_positions": "count: dim",
     "fourier": "inverse: bool, onesided: bool",
     "tree_ensemble": "kind: str, trees: int, targets: int, depth: int, outcomes: ints",
     "native_call": "operator: str, llvm: str, triton: str, access: str, path: str, scalars: strs, ...",

@@ -43,6 +43,7 @@ AnchorKind = Literal[
     "block_product",
     "recurrence",
     "suppress_boxes",
+    "compaction",
     "tree_ensemble",
     "fourier",
     "native_call",

@@ -26,7 +26,7 @@ from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
 from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
 from onnxc.compiler.passes.lower.decompose_byte_blocks import decompose_byte_blocks_but
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
-from onnxc.compiler.passes.lower.decompose_trees import decompose_trees
+from onnxc.compiler.passes.lower.decompose_without_kernels import decompose_without_kernels
 from onnxc.compiler.passes.lower.depth_last import depth_last
 from onnxc.compiler.passes.lower.fill_channels import fill_channels
 from onnxc.compiler.passes.lower.hold_block_weights import hold_block_weights
@@ -139,8 +139,8 @@ GPU_KERNELS: tuple[Pass, ...] = (
     take_bounds,
     decompose_rotary,
     decompose_byte_blocks_but(lambda op: False),
-    decompose_trees,
     count_non_zero,
+    decompose_without_kernels,
 )
 """For the GPU; attention stays whole."""
 

@@ -17,6 +17,7 @@ __all__ = [
     "Arithmetic",
     "AttentionSchedule",
     "BlockProductSchedule",
+    "CompactionSchedule",
     "ConcatenateSchedule",
     "ContractionSchedule",
     "ConvolutionSchedule",
@@ -357,6 +358,17 @@ class ScanSchedule(Schedule):
     algorithm: Literal["lines", "tiles"]
     tile: Tile
     split: int = 1
+
+
+@record(kw_only=True)
+class CompactionSchedule(Schedule):
+    """How the positions of what is true are found, in so many ranges: `units`.
+
+    `bits`: one after another; `vectors`: where there are many, as many at once as a vector of 512 bits has.
+    """
+
+    algorithm: Literal["bits", "vectors"]
+    units: Dim
 
 
 @record(kw_only=True)

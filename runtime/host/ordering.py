@@ -1,4 +1,4 @@
-"""Ordering: sort, top_k and non_zero. NaN counts as greater than every number."""
+"""Ordering: sort, top_k, non_zero and true_positions. NaN counts as greater than every number."""
 
 import numpy as np
 
@@ -45,3 +45,13 @@ def non_zero(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]
     (x,) = operands
     indices = np.argwhere(widen(x) != 0).astype(np.int64)
     return (np.ascontiguousarray(indices.T),)
+
+
+@meaning("true_positions")
+def true_positions(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
+    """x: bool[n]  ->  i64[count], where `x` is true, as far as there is room; behind the last one 0."""
+    (x,) = operands
+    result = np.zeros(integer(attributes, "count"), np.int64)
+    positions = np.flatnonzero(x)[: result.size]
+    result[: positions.size] = positions
+    return (result,)

@@ -63,6 +63,7 @@ CASES: dict[str, tuple[list[tuple[int, ...]], Build]] = {
     "weights of few bits": ([(70, 256)], _few_bits),
     "bytes by weights of few bits": ([(70, 256)], _bytes_by_few_bits),
     "scan": ([(100, 40, 50)], lambda ir, x: [ir.scan_axis(x, "sum", axis) for axis in range(3)]),
+    "compaction": ([(200_001,)], lambda ir, x: ir.true_positions(ir.less(x, 0.0), 100_500)),
     "sort": ([(400, 120)], lambda ir, x: [*ir.sort(x, 1), *ir.sort(x, 0), *ir.top_k(x, 9, 1)]),
     "scatter": ([(3000, 40)], _scattered),
 }

@@ -300,6 +300,8 @@ _TABLE: tuple[Case, ...] = (
     Case("sort", (_odd(F32, N, 3, 2),), {"axis": 1, "descending": True}),
     Case("top_k", (_odd(F32, N, 3, 2),), {"axis": 1, "k": 2, "largest": False}),
     Case("non_zero", (tensor(I8, N, 2),), {"symbol": "nonzero"}),
+    Case("true_positions", (tensor(BOOL, N),), {"count": N}, values=(0, 1, 70)),
+    Case("true_positions", (tensor(BOOL, N),), {"count": 40}, values=(0, 63, 200)),
     # Collectives
     Case("reshard", (tensor(F32, N, 2),), {"mesh": "d0=2, d1=2", "sharding": "[{d1}, {}]"}),
     Case("enter_stage", (tensor(F32, N, 2),), {"stage": 1}),

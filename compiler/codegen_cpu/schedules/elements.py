@@ -7,6 +7,7 @@ from typing import Literal
 
 from onnxc.compiler.codegen_cpu.schedules import transforms
 from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
+from onnxc.compiler.codegen_cpu.schedules.compactions import compaction_schedule
 from onnxc.compiler.codegen_cpu.schedules.element_threads import GRAIN_ELEMENTS, TOGETHER_VECTORS, element_threads
 from onnxc.compiler.codegen_cpu.schedules.orders import ordering_schedule
 from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block, reduction_schedule
@@ -413,6 +414,7 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "scatter": _scatter,
     "scan": _scan,
     "ordering": ordering_schedule,
+    "compaction": compaction_schedule,
     "suppress_boxes": _suppression,
     "tree_ensemble": _tree_ensemble,
     "fourier": _fourier,

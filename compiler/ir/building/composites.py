@@ -42,6 +42,10 @@ class CompositeBuilder(OpBuilder):
         """i64[B, C, count]: the boxes that stay, best first, then -1; `limits` are overlap and lowest score."""
         return self._one("suppress_boxes", corners, scores, *limits, count=count)
 
+    def true_positions(self, x: Value, count: Dim) -> Value:
+        """i64[count]: where x: bool[n] is true, in order, then 0."""
+        return self._one("true_positions", x, count=count)
+
     def fourier(self, x: Value, roots: Value, inverse: bool = False, onesided: bool = False) -> Value:
         """The transform of signals [..., m, 1 or 2] along the axis before the last (see primitives/transforms.py)."""
         return self._one("fourier", x, roots, inverse=inverse, onesided=onesided)

@@ -144,6 +144,18 @@ def _byte_block_product(op: Op, build: Builder) -> tuple[Value, ...]:
     return (build.block_product(rows, codes, scales, zeros[0] if zeros else None, bits, block),)
 
 
+def _true_positions(op: Op, build: Builder) -> tuple[Value, ...]:
+    """The k-th element that is true has k of these before it, which is where its position goes."""
+    (x,), count = op.operands, op.dim("count")
+    room = build.size(count)
+    before = build.scan_axis(build.cast(x, I64), "sum", 0, exclusive=True)
+    # What is false, and what there is no room for, goes behind the end.
+    targets = build.select(x, build.min(before, room), room)
+    positions = build.iota(x.shape, 0, I64)
+    scattered = build.scatter_along(build.full((count + 1,), 0, I64), targets, positions, 0, "set")
+    return (build.slice(scattered, (0,), (count,)),)
+
+
 def _wide(x: Value, build: Builder) -> Value:
     """`x` as composites compute: 16-bit floats in f32."""
     return build.cast(x, F32) if x.dtype in (F16, BF16) else x
@@ -161,6 +173,7 @@ DECOMPOSITIONS: Mapping[str, Decomposition] = {
     "block_product": _block_product,
     "byte_block_product": _byte_block_product,
     "suppress_boxes": rounds_of_boxes,
+    "true_positions": _true_positions,
     "tree_ensemble": walked_trees,
     "fourier": summed_roots,
 }

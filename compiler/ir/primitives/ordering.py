@@ -1,9 +1,9 @@
-"""Ordering: sorting along an axis, the largest or smallest k, and the indices of what is not zero."""
+"""Ordering: sorting along an axis, the largest or smallest k, and where elements are not zero or true."""
 
 from collections.abc import Sequence
 
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.dtypes import BOOL, I64
 from onnxc.compiler.ir.module import Attributes, Block
 from onnxc.compiler.ir.primitive import Anchor, Primitive, TypeRuleError, define, no_axes, tensors
 from onnxc.compiler.ir.primitives.movement import axis_of
@@ -37,6 +37,18 @@ def _non_zero(operands: Sequence[Type], attributes: Attributes, blocks: Sequence
     return (TensorType(I64, (value.rank, Size.symbol(symbol))),)
 
 
+def _true_positions(operands: Sequence[Type], attributes: Attributes, blocks: Sequence[Block]) -> tuple[Type, ...]:
+    """x: bool[n]  ->  i64[count]: where `x` is true, in order; behind the last one, and up to `count`, 0."""
+    (x,) = tensors(operands, 1)
+    count = attributes.get("count")
+    if not isinstance(count, int | Size):
+        raise TypeRuleError(f"count is {count}, not a size")
+    if x.dtype != BOOL or x.rank != 1:
+        raise TypeRuleError(f"{x} is not a vector of truth values")
+    return (TensorType(I64, (count,)),)
+
+
 define(Primitive("sort", "ordering", _sort, other_axes, kernel=Anchor("ordering")))
 define(Primitive("top_k", "ordering", _top_k, other_axes, kernel=Anchor("ordering")))
 define(Primitive("non_zero", "ordering", _non_zero, no_axes, kernel=None, binds="symbol"))
+define(Primitive("true_positions", "composite", _true_positions, no_axes, kernel=Anchor("compaction")))

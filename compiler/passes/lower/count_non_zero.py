@@ -14,19 +14,15 @@ def count_non_zero(module: Module) -> Module:
 
 @rule("non_zero")
 def counted(op: Op, build: Rewriter) -> Outcome:
-    """The element that is the k-th not to be zero has k of these before it, which is where its index goes."""
+    """non_zero(x) = the coordinates of true_positions(x != 0), as many as there are"""
     (x,) = op.operands
     elements = product(x.shape)
     flat = build.reshape(x, (elements,))
     hits = flat if x.dtype == BOOL else build.not_(build.equal(flat, 0))
-    ones = build.cast(hits, I64)
     name = op.text("symbol")
-    build.op("bind_sizes", [build.reduce(ones, "sum", [0], keepdims=True)], {"symbols": (name,)})
-    count = Size.symbol(name)
-    # What is zero goes behind the end.
-    targets = build.select(hits, build.scan_axis(ones, "sum", 0, exclusive=True), build.size(count))
-    indices = build.scatter_along(build.full((count + 1,), 0, I64), targets, build.iota((elements,), 0, I64), 0, "set")
-    return (_coordinates(build.slice(indices, (0,), (count,)), x, build),)
+    count = build.reduce(build.cast(hits, I64), "sum", [0], keepdims=True)
+    build.op("bind_sizes", [count], {"symbols": (name,)})
+    return (_coordinates(build.true_positions(hits, Size.symbol(name)), x, build),)
 
 
 def _coordinates(indices: Value, x: Value, build: Rewriter) -> Value:
