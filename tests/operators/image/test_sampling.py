@@ -7,6 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import onnxc
+from onnxc.compiler.ir.module import walk
 from onnxc.runtime.errors import InputError, ModelError
 from tests.operators.tensor_operators import WAYS, i64, lower_operator, make_model, run_operator
 from tests.support.arrays import assert_close, assert_same
@@ -144,6 +145,13 @@ def test_affine_grid_moves_positions(way: str, align: int, spatial: tuple[int, .
         ((4,), (2,), (2,), (1,), (0, 0)),
         ((6, 7), (3, 2), (1, 1), (2, 3), (1, 0, 0, 2)),
         ((7, 6), (2, 3), (2, 3), (1, 1), (0, 1, 0, 2)),
+        ((9, 11), (3, 5), (2, 3), (1, 1), (1, 0, 2, 2)),
+        ((12, 9), (4, 3), (3, 2), (1, 2), (0, 3, 1, 0)),
+        ((11, 9), (3, 3), (2, 3), (2, 2), (0, 0, 0, 1)),
+        ((5, 20), (2, 4), (1, 4), (1, 1), (0, 0, 0, 0)),
+        ((3, 9), (1, 2), (2, 3), (1, 1), (0, 0, 0, 0)),
+        ((7, 9, 3), (3, 4, 1), (2, 2, 1), (1, 1, 1), (0, 0, 0, 0, 0, 0)),
+        ((2, 3), (3, 3), (2, 2), (1, 1), (0, 0, 0, 0)),
     ],
 )
 def test_col2im_adds_blocks_up(
@@ -177,6 +185,38 @@ def test_col2im_adds_blocks_up(
         pads=pads,
     )
     assert_same(got, canvas[(slice(None), slice(None), *window)])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_col2im_in_steps_keeps_what_is_no_number_where_it_is(way: str) -> None:
+    x = np.ones((1, 9, 4), np.float32)
+    x[0, 0, 0], x[0, 4, 1], x[0, 8, 3] = np.nan, np.inf, -np.inf
+    inputs = {"input": x, "image_shape": i64(5, 5), "block_shape": i64(3, 3)}
+    names = ["image_shape", "block_shape"]
+    (got,) = run_operator("Col2Im", inputs, opset=18, way=way, parameters=names, strides=(2, 2))
+    want = np.array([[1, 1, 2, 1, 1]] * 5, np.float32) * np.array([[1], [1], [2], [1], [1]], np.float32)
+    want[0, 0], want[1, 3], want[4, 4] = np.nan, np.inf, -np.inf
+    assert_same(got, want[None, None])
+
+
+@pytest.mark.parametrize(("block", "is_shifted"), [((3, 2), True), ((16, 3), True), ((2, 1), False), ((17, 2), False)])
+def test_col2im_shifts_blocks_of_some_taps_in_each_step(block: tuple[int, int], is_shifted: bool) -> None:
+    inputs = {"input": np.ones((1, 3 * block[0] * block[1], 4), np.float32)}
+    inputs |= {"image_shape": i64(*(size + 2 for size in block)), "block_shape": i64(*block)}
+    names = ["image_shape", "block_shape"]
+    module = lower_operator("Col2Im", inputs, opset=18, way="static", parameters=names, strides=(2, 2))
+    assert is_shifted == all(op.name != "scatter_along" for op in walk(module.main.body))
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_col2im_rounds_sums_of_halves_once(strides: tuple[int, int]) -> None:
+    """2048 + 1 is 2048 in f16, and so would 2048 + 1 + (1 + 1) be 2050, where 2051 is 2052."""
+    x = np.ones((1, 9, 4), np.float16)
+    x[0, 8, 0] = 2048
+    inputs = {"input": x, "image_shape": i64(*(3 + step for step in strides)), "block_shape": i64(3, 3)}
+    names = ["image_shape", "block_shape"]
+    (got,) = run_operator("Col2Im", inputs, opset=18, way="static", parameters=names, strides=strides)
+    assert got[0, 0, 2, 2] == 2052
 
 
 def test_col2im_takes_no_block_that_is_larger_than_the_image() -> None:
