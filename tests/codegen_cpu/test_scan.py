@@ -8,6 +8,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.planning.schedules import ScanSchedule, Tile
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values, precision, sample
 
@@ -56,6 +57,24 @@ def test_lines_of_a_known_number(lines: int, target: Target) -> None:
             target,
         )
         native.check(_numbers(dtype, 2, 5, lines), bound=2 * precision(dtype))
+
+
+@pytest.mark.parametrize(("lines", "together"), [("N", 4), ("9", 4), ("3", 3), ("1", 1), ("0", 1)])
+def test_lines_along_the_last_axis_go_along_beside_each_other(lines: str, together: int) -> None:
+    native = Native(make([f"f32[{lines}, M]"], lambda ir, x: ir.scan_axis(x, "sum", 1)))
+    (kernel,) = native.plan.kernels
+    assert kernel.scheduled(ScanSchedule).tile == Tile(together, 1)
+    for count in range(11) if lines == "N" else (int(lines),):
+        for length in (0, 1, 17):
+            native.check(_numbers(F32, count, length), bound=1e-6)
+
+
+def test_an_axis_with_one_element_behind_it_is_the_last_of_a_buffer_and_not_of_a_view() -> None:
+    native = Native(make(["f32[N, M, 1]"], lambda ir, x: ir.scan_axis(x, "sum", 1)))
+    turned = Native(make(["f32[M, N, 1]"], lambda ir, x: ir.scan_axis(ir.transpose(x, (1, 0, 2)), "sum", 1)))
+    for count in (1, 4, 6):
+        native.check(_numbers(F32, count, 17, 1), bound=1e-6)
+        turned.check(_numbers(F32, 17, count, 1), bound=1e-6)
 
 
 def test_the_operand_may_be_a_view() -> None:

@@ -1,7 +1,8 @@
 """Scans: running folds along an axis, each line by one thread.
 
-Along the last axis a line is passed over element by element; along another one lanes are neighbouring lines, and a
-stretch of them goes along together, so that memory is read and written in order.
+Along the last axis lines are passed over element by element, a few beside each other, as each sum waits for the one
+before; along another one lanes are neighbouring lines, and a stretch of them goes along together, so that memory is
+read and written in order.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_majo
 from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
+
+_Line = tuple[Sequence[Index], Sequence[Index]]
+"""Where a line lies, or a vector of lines: the coordinates before its axis, and behind it."""
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -64,8 +68,8 @@ class _Scan:
 
     @cached_property
     def width(self) -> int:
-        """How many lines that lie side by side go along together."""
-        return 1 if self.lanes == 1 else self.frame.kernel.scheduled(ScanSchedule).tile.rows
+        """How many lines go along together."""
+        return self.frame.kernel.scheduled(ScanSchedule).tile.rows
 
     @property
     def part(self) -> int:
@@ -77,7 +81,7 @@ class _Scan:
         """The lines, along the last axis as many at once as a tile has."""
         outer, inner = self.shape[: self.axis], self.shape[self.axis + 1 :]
         if not inner:
-            return outer
+            return (floordiv(product(outer) + self.width - 1, self.width),)
         return (*outer, *inner[:-1], floordiv(inner[-1] + self.width - 1, self.width))
 
     @cached_property
@@ -87,11 +91,11 @@ class _Scan:
     def unit(self, ordinal: Reg) -> None:
         """The lines of one unit of work."""
         frame, f = self.frame, self.frame.f
+        if self.lanes == 1:
+            self._whole_lines(f.mul(ordinal, self.width))
+            return
         coordinates = frame.split(ordinal, self.units)
         before, after = (tuple(map(Index, part)) for part in (coordinates[: self.axis], coordinates[self.axis :]))
-        if self.lanes == 1:
-            self._lines(before, [after], [None])
-            return
         size, start = frame.size(self.shape[-1]), f.mul(coordinates[-1], self.width)
         stop = f.smin(f.add(start, self.width), size)
 
@@ -106,9 +110,25 @@ class _Scan:
 
         f.if_(f.icmp("sle", f.sub(stop, start), self.lanes), one_by_one, together)
 
+    def _whole_lines(self, first: Int) -> None:
+        """Lines along the last axis from the `first` on, as many as go along together where there are."""
+        frame, f, outer = self.frame, self.frame.f, self.shape[: self.axis]
+        stop = frame.size(product(outer))
+
+        def lines(*ordinals: Int) -> None:
+            self._lines([(tuple(map(Index, frame.split(ordinal, outer))), ()) for ordinal in ordinals])
+
+        def together() -> None:
+            lines(*(f.add(first, k) for k in range(self.width)))
+
+        def rest() -> None:
+            f.loop(first, stop, 1, lines)
+
+        f.if_(f.icmp("sle", f.add(first, self.width), stop), together, rest)
+
     def _vector(self, before: Sequence[Index], columns: Sequence[Index], stop: Int) -> None:
         left = self.frame.f.sub(stop, columns[-1].base)
-        self.frame.lanes_left(self.lanes, left, lambda mask: self._lines(before, [columns], [mask]))
+        self.frame.lanes_left(self.lanes, left, lambda mask: self._lines([(before, columns)], [mask]))
 
     def _registers(self, before: Sequence[Index], after: Sequence[Index], start: Int, stop: Int) -> None:
         """Lines from `start` to `stop`, an element of each and then the next; what they come to is in registers.
@@ -117,15 +137,15 @@ class _Scan:
         lines of f32[2000, 100] took three passes, 58 us for all in place of 55 us.
         """
         f, offsets = self.frame.f, range(0, self.width, self.lanes)
-        columns = [(*after, Index(f.add(start, offset), 1)) for offset in offsets]
+        lines = [(before, (*after, Index(f.add(start, offset), 1))) for offset in offsets]
 
         def some() -> None:
             left = f.sub(stop, start)
             masks = [f.tail_mask(self.lanes, f.sub(left, offset)) for offset in offsets]
-            self._lines(before, columns, masks)
+            self._lines(lines, masks)
 
         is_whole = f.icmp("sge", f.sub(stop, start), self.width)
-        f.if_(is_whole, lambda: self._lines(before, columns, [None] * len(columns)), some)
+        f.if_(is_whole, lambda: self._lines(lines), some)
 
     def _stretch(self, before: Sequence[Index], after: Sequence[Index], start: Int, stop: Int) -> None:
         """Lines from `start` to `stop`, an element of each and then the next; what they come to is on the stack."""
@@ -152,14 +172,14 @@ class _Scan:
         f.loop(start, stop, self.lanes, lambda column: f.store(self._identity, total(column)))
         f.loop(0, self._length, 1, step)
 
-    def _lines(self, before: Sequence[Index], columns: Sequence[Sequence[Index]], masks: Sequence[Reg | None]) -> None:
-        """A line, or as many vectors of them as there are columns; what they come to is in registers."""
+    def _lines(self, lines: Sequence[_Line], masks: Sequence[Reg | None] = ()) -> None:
+        """Lines, or vectors of lines, an element of each and then the next; what they come to is in registers."""
 
         def step(ordinal: Reg, *totals: Reg) -> Sequence[Reg]:
-            rows = [(*before, self._position(ordinal), *after) for after in columns]
-            return self._advanced(rows, totals, masks)
+            rows = [(*before, self._position(ordinal), *after) for before, after in lines]
+            return self._advanced(rows, totals, masks or [None] * len(lines))
 
-        self.frame.f.loop(0, self._length, 1, step, [self._identity] * len(columns))
+        self.frame.f.loop(0, self._length, 1, step, [self._identity] * len(lines))
 
     @property
     def _length(self) -> Int:
