@@ -1,5 +1,7 @@
 """Attention by the interpreter: masks of every shape, causal, grouped heads, rows without keys, odd sizes and types."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,19 @@ def test_rows_of_constant_masks_are_read_beyond_the_keys(dtype: DType, keys: int
     assert _mask_columns(device) == {-(-keys // 16) * 16}
     arrays = [sample(dtype, 2, windows, heads, length, 16, seed=seed) for seed, length in enumerate(lengths)]
     device.check(*arrays, bound=8 * precision(dtype))
+
+
+def test_the_last_keys_of_a_constant_mask_are_read_as_all_others() -> None:
+    """The loads of a whole tile of keys, and of one in which only some are keys, have the same bounds."""
+    bias = sample(F32, 3, 65, 49, seed=4)
+
+    def build(ir: Builder, q: Value, k: Value, v: Value) -> Value:
+        return ir.attention(q, k, v, ir.broadcast(ir.constant(bias), (1, 2, 3), (2, *bias.shape)), 0.25)
+
+    device = Device(pad_masks(make([f"f32[2, 3, {length}, 16]" for length in (65, 49, 49)], build)))
+    (source,) = device.sources()
+    whole, last = re.findall(r"tl\.load\(a2 \+ \w+, (.*)\)", source)
+    assert whole == last
 
 
 def _mask_columns(device: Device) -> set[int]:
