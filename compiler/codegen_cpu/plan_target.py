@@ -30,6 +30,8 @@ from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measur
 from onnxc.compiler.planning.fusion.groups import Computes
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import picks_rows
+from onnxc.compiler.planning.loops.matrix_products import picks_matrices
+from onnxc.compiler.planning.loops.picked_views import PickedView
 from onnxc.compiler.planning.loops.views import View, crosses, is_dense
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import ContractionSchedule, Schedule
@@ -68,6 +70,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         index_limit=INDEX_WORK,
         arranges=_ARRANGES,
         computes=_COMPUTES,
+        reads_picked=_reads_picked,
         shares_code=_reads_scalar,
         joins_sizes=True,
     )
@@ -114,6 +117,15 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
         case "reduction" | "concatenate" | "scan" | "compaction" | "window":
             return not crosses(view, SMALLEST_CROSSED)
     return True
+
+
+def _reads_picked(anchor: Op, ordinal: int, view: PickedView) -> bool:
+    """Whether kernels read an operand where indices pick it: matrices of a batch, as experts of a mixture.
+
+    Two of 8 experts [2048, 512] and [512, 1024] for each of 32 tokens took 105 ms with copies, and take 17; for one
+    token 2.8 and 1.8.
+    """
+    return anchor.name == "dot" and not is_of_bytes(anchor) and picks_matrices(anchor, ordinal, view)
 
 
 def _reads_scalar(op: Op, ordinal: int) -> bool:

@@ -33,6 +33,7 @@ from onnxc.compiler.codegen_gpu.schedules.convolutions import (
 )
 from onnxc.compiler.codegen_gpu.schedules.elements import ELEMENT_SCHEDULES
 from onnxc.compiler.codegen_gpu.schedules.orderings import ordering_candidates, ordering_measures
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import multiplies
 from onnxc.compiler.codegen_gpu.schedules.recurrences import recurrence_schedule
 from onnxc.compiler.codegen_gpu.schedules.reductions import reduction_candidates, reduction_cost, reduction_measures
 from onnxc.compiler.codegen_gpu.schedules.scans import scan_candidates, scan_measures
@@ -45,6 +46,8 @@ from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measur
 from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT
 from onnxc.compiler.planning.fusion.groups import Computes
 from onnxc.compiler.planning.kernel_plan import KernelKind
+from onnxc.compiler.planning.loops.matrix_products import picks_matrices
+from onnxc.compiler.planning.loops.picked_views import PickedView
 from onnxc.compiler.planning.loops.views import View, is_dense
 from onnxc.compiler.planning.native_ops import native_rule
 from onnxc.compiler.planning.schedules import (
@@ -75,6 +78,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         writes_several=_WRITES_SEVERAL,
         shares_code=lambda op, ordinal: True,
         reads_padding=convolution.reads_padding,
+        reads_picked=partial(_reads_picked, target=target),
         sweep=partial(_sweep, target=target),
         serves_less=partial(serves_less, target=target),
     )
@@ -83,6 +87,12 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
 def _reads(anchor: Op, ordinal: int, view: View) -> bool:
     """Kernels step through any view, but for code of callers that gets pointers."""
     return anchor.name != "native_call" or anchor.text("access") != "whole" or is_dense(view)
+
+
+def _reads_picked(anchor: Op, ordinal: int, view: PickedView, target: Target) -> bool:
+    """Tiles of tensor cores are of operands where indices pick them: matrices of a batch, as experts of a mixture."""
+    has_tiles = anchor.name == "dot" and multiplies(anchor.operands[0].dtype, target)
+    return has_tiles and picks_matrices(anchor, ordinal, view)
 
 
 def _candidates(problem: KernelProblem, case: Case, target: Target, f32_operands: str) -> Sequence[Schedule]:

@@ -13,6 +13,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.loops.domain import is_uniform
 from onnxc.compiler.planning.loops.indices import gathered_index
+from onnxc.compiler.planning.loops.picked_views import PickedView
 from onnxc.compiler.planning.loops.views import View, operand_view, row_major
 
 Position = TypeVar("Position")
@@ -162,6 +163,15 @@ class BlockEvaluator(ABC, Generic[Position, SizeValue, Element]):
         return self.picked(op.operands[0], *self.gathered(op, index))
 
     gather_along = gather_nd = gather
+
+    def position_of_pick(self, view: PickedView, index: Sequence[Position]) -> Position:
+        """Which position of the picked axis a place of a picked view is in; only the axes that pick it matter."""
+        op, axis, indices = view.pick, view.pick.int("axis"), view.pick.operands[1]
+        ordinal = self.strided(index, view.ordinals.strides, view.ordinals.offset)
+        place = [self.fixed(0)] * op.result.rank
+        place[axis : axis + indices.rank] = self.unlinear(ordinal, indices.shape)
+        positions, _ = self.gathered(op, place)
+        return positions[axis]
 
     def gathered(self, op: Op, index: Sequence[Position]) -> tuple[tuple[Position, ...], tuple[Dim, ...]]:
         """The index in the data of a gather, and the sizes of the axes in which it is data."""

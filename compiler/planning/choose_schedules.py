@@ -15,7 +15,14 @@ import numpy as np
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT, REPEAT_LIMIT
-from onnxc.compiler.planning.fusion.groups import Computes, Reads, ReadsPadding, reads_no_padding
+from onnxc.compiler.planning.fusion.groups import (
+    Computes,
+    Reads,
+    ReadsPadding,
+    ReadsPicked,
+    reads_no_padding,
+    reads_none_picked,
+)
 from onnxc.compiler.planning.kernel_plan import Guard, Kernel, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
@@ -129,7 +136,8 @@ class PlanTarget:
     concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
     several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads those
     that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
-    whether the kernel of an anchor pads an operand as it reads it. sweep: the cost at each number of a case's sweep,
+    whether the kernel of an anchor pads an operand as it reads it. reads_picked: whether it reads an operand where
+    indices pick it. sweep: the cost at each number of a case's sweep,
     infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
     the costs of the primitives, that is done again for each vector of elements that an index picks. repeat_limit: the
     most that is done again in a second kernel. serves_less:
@@ -155,6 +163,7 @@ class PlanTarget:
     writes_several: Collection[KernelKind] = ()
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding
+    reads_picked: ReadsPicked = reads_none_picked
     serves_less: Callable[[Kernel], bool] | None = None
     joins_sizes: bool = False
 

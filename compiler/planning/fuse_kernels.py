@@ -21,11 +21,14 @@ from onnxc.compiler.planning.fusion.groups import (
     Indices,
     Reads,
     ReadsPadding,
+    ReadsPicked,
     reads_no_padding,
+    reads_none_picked,
 )
 from onnxc.compiler.planning.kernel_plan import KernelKind
-from onnxc.compiler.planning.loops.indices import picks_rows
-from onnxc.compiler.planning.loops.views import View, keeps_axes, move, split_axes, whole
+from onnxc.compiler.planning.loops.indices import is_picked_once, picks_rows
+from onnxc.compiler.planning.loops.picked_views import pick_from
+from onnxc.compiler.planning.loops.views import View, keeps_axes, split_axes, turned, view_through
 
 # Anchors that read each operand element once or a few times compute it there; the others want it in memory.
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
@@ -78,6 +81,7 @@ def fuse_kernels(
     arranges: Collection[KernelKind] = (),
     computes: Computes = NOTHING,
     reads_padding: ReadsPadding = reads_no_padding,
+    reads_picked: ReadsPicked = reads_none_picked,
     *,
     inlines_movements: bool = False,
     index_limit: int = INDEX_LIMIT,
@@ -91,7 +95,7 @@ def fuse_kernels(
     each vector of elements that an index picks. repeat_limit: the most work that is done again in a second group.
     """
     fusion = _Fusion(
-        ops, outputs, reads, arranges, computes, reads_padding,
+        ops, outputs, reads, arranges, computes, reads_padding, reads_picked,
         inlines_movements=inlines_movements, index_limit=index_limit, repeat_limit=repeat_limit,
     )  # fmt: skip
     fusion.grow_epilogues()
@@ -129,6 +133,7 @@ class _Fusion:
         arranges: Collection[KernelKind],
         computes: Computes,
         reads_padding: ReadsPadding,
+        reads_picked: ReadsPicked,
         *,
         inlines_movements: bool,
         index_limit: int,
@@ -139,6 +144,7 @@ class _Fusion:
         self.arranges = arranges
         self.computes = computes
         self.reads_padding = reads_padding
+        self.reads_picked = reads_picked
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -151,6 +157,8 @@ class _Fusion:
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
         self.epilogues: set[Op] = set()
+        # Gathers whose anchors read where they pick.
+        self.picks: set[Op] = set()
         self.members: dict[Op, list[Group]] = {op: [] for op in ops}
         self.uses: dict[Value, list[Op]] = {}
         for op in ops:
@@ -192,7 +200,7 @@ class _Fusion:
     def _is_written_index(self, user: Op, value: Value) -> bool:
         """Whether `value` is an index that is too much work to do again for each vector that it picks."""
         picks = PRIMITIVES[user.name].picks and value != user.operands[0]
-        return picks and self.costs.get(value, 0) > self.index_limit and not _is_read_once(user)
+        return picks and self.costs.get(value, 0) > self.index_limit and not is_picked_once(user)
 
     def _is_recomputable(self, op: Op) -> bool:
         return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
@@ -322,9 +330,8 @@ class _Fusion:
                 # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.
                 self.buffered.add(op.operands[0])
                 self.costs[value] = 1
-            if op.name != "constant" and (
-                value in self.buffered or (not _is_scalar(value) and self._is_repeated(value))
-            ):
+            is_read = op.name == "constant" or op in self.picks
+            if not is_read and (value in self.buffered or (not _is_scalar(value) and self._is_repeated(value))):
                 self.buffered.add(value)
                 self._write(op, value)
             else:
@@ -527,12 +534,31 @@ class _Fusion:
             self._join(group, operand.op)
             operand = operand.op.operands[0]
         value, chain = self._movements(operand)
-        while chain and not self._is_read(group.anchor, operand, _view(value, chain)):
+        pick = self._picked(group.anchor, operand, value, chain)
+        if pick is not None:
+            for op in (*chain, pick):
+                self._join(group, op)
+            self.picks.add(pick)
+            value, chain = self._movements(pick.operands[0])
+        while pick is None and chain and not self._is_read(group.anchor, operand, view_through(value, chain)):
             value = chain.pop().results[0]
         if value.op is not None and value.op in self.inside and value.op.name != "constant":
             self.buffered.add(value)
         for op in chain:
             self._join(group, op)
+
+    def _picked(self, anchor: Op, operand: Value, value: Value, chain: Sequence[Op]) -> Op | None:
+        """The gather that makes `value`, alone for an anchor whose kernel reads where it picks."""
+        pick = value.op
+        if pick not in self.inside or pick.name != "gather" or value in self.buffered or len(self.uses[value]) > 1:
+            return None
+        data = view_through(*self._movements(pick.operands[0]))
+        picked = None if data is None else pick_from(pick, data)
+        for op in reversed(chain):
+            picked = None if picked is None else picked.moved(op)
+        ordinals = (ordinal for ordinal, each in enumerate(anchor.operands) if each == operand)
+        is_read = picked is not None and all(self.reads_picked(anchor, ordinal, picked) for ordinal in ordinals)
+        return pick if is_read else None
 
     def _movements(self, operand: Value) -> tuple[Value, list[Op]]:
         """The value that `operand` is moved from, and the movements, the last first."""
@@ -551,40 +577,13 @@ class _Fusion:
         Those behind the last one that is no view count: what that one gives is found element by element.
         """
         value, chain = self._movements(operand)
-        view = _view(value, chain)
+        view = view_through(value, chain)
         while chain and view is None:
             value = chain.pop().results[0]
-            view = _view(value, chain)
+            view = view_through(value, chain)
         return not chain or self._is_read(anchor, operand, view)
 
     def _is_read(self, anchor: Op, operand: Value, view: View | None) -> bool:
         """Whether a kernel reads an operand as `view`, everywhere it has it."""
         ordinals = (ordinal for ordinal, value in enumerate(anchor.operands) if value == operand)
         return view is not None and all(self.reads(anchor, ordinal, view) for ordinal in ordinals)
-
-
-def _view(base: Value, chain: Sequence[Op]) -> View | None:
-    view = whole(base)
-    for op in reversed(chain):
-        moved = move(view, op)
-        if moved is None:
-            return None
-        view = moved
-    return view
-
-
-def turned(op: Op) -> View | None:
-    """The operand of a movement as its result steps through it."""
-    return move(whole(op.operands[0]), op)
-
-
-def reads_any_view(anchor: Op, ordinal: int, view: View) -> bool:
-    """The answer of a target whose kernels step through any view."""
-    return True
-
-
-def _is_read_once(pick: Op) -> bool:
-    """Whether each index of a gather picks one element."""
-    indices = pick.operands[1]
-    depth = indices.shape[-1:] if pick.name == "gather_nd" else ()
-    return product(indices.shape) == product((*pick.results[0].shape, *depth))

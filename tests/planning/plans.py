@@ -8,7 +8,7 @@ from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, PlanTarget
-from onnxc.compiler.planning.fuse_kernels import reads_any_view
+from onnxc.compiler.planning.fusion.groups import reads_any_view
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.layouts import Permuted
 from onnxc.compiler.planning.plan import Specialize, plan_kernels

@@ -13,7 +13,8 @@ from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel
-from onnxc.compiler.planning.fuse_kernels import fuse_kernels, reads_any_view
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.groups import reads_any_view
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from onnxc.compiler.planning.layouts import Permuted
 from tests.planning.plans import make, plan

@@ -11,8 +11,8 @@ from onnxc.compiler.ir.dtypes import BF16, F32, I64
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
-from onnxc.compiler.planning.fuse_kernels import fuse_kernels, reads_any_view
-from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group, reads_any_view
 from onnxc.compiler.planning.loops.views import View, is_dense
 from tests.planning.plans import assert_plan, make
 

@@ -1,7 +1,8 @@
 """Contractions by lines: rows of A, dense along k, each times a line of B; for products by vectors and lone sums.
 
 A unit of work is a run of rows, for one position of all other letters of the result: those of B alone run fastest, so
-that the rows stay in a cache. Their sums lie side by side, and the pointwise ops that follow run along the rows.
+that the rows stay in a cache, and so do those by which A is picked, as experts are by many tokens. Their sums lie side
+by side, and the pointwise ops that follow run along the rows.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.loops.matrix_products import picked_letters
 
 
 def emit_lines(frame: KernelFrame, name: str) -> KernelCode:
@@ -47,7 +49,9 @@ class _Lines:
     def emit(self, name: str) -> KernelCode:
         """The loop over units."""
         frame, f, problem = self.frame, self.frame.f, self.problem
-        shared = tuple(letter for letter in problem.outer if letter in self.operands.a_letters)
+        letters = problem.letters(problem.left)
+        picked = "" if problem.a_pick is None else picked_letters(letters, problem.a_pick)
+        shared = tuple(letter for letter in problem.outer if letter in letters and letter not in picked)
         lone = tuple(letter for letter in problem.outer if letter not in shared)
         outer_sizes = self.operands.sizes(shared + lone)
         chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)

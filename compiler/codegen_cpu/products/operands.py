@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import ProductTypes
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.contractions import contraction_problem, product_types
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.loops.views import View
 from onnxc.compiler.planning.schedules import ContractionSchedule
@@ -30,7 +30,7 @@ class ProductOperands:
     def a(self, outer: Coordinates, row: Int) -> Reg:
         """Where a row of A begins."""
         offset = self.frame.f.mul(row, self.frame.size(self.problem.a_stride(self.problem.m)))
-        return self._address(self.problem.a, self.problem.a_strides, outer, offset)
+        return self._address(self.problem.left, outer, offset)
 
     def b(self, outer: Coordinates, row: Int, column: Int) -> Reg:
         """Where B begins for a row of A, and a column."""
@@ -38,12 +38,7 @@ class ProductOperands:
         offset = f.mul(row, self.frame.size(problem.b_stride(problem.m)))
         if problem.n:
             offset = f.add(offset, f.mul(column, self.frame.size(problem.b_strides[problem.n])))
-        return self._address(problem.b, problem.b_strides, outer, offset)
-
-    @property
-    def a_letters(self) -> str:
-        """The letters of A."""
-        return parse_equation(self.problem.dot.attributes["equation"])[self.problem.left]
+        return self._address(1 - problem.left, outer, offset)
 
     def base(self, view: View) -> Reg:
         """The buffer of an operand."""
@@ -65,11 +60,16 @@ class ProductOperands:
             offset = f.add(offset, f.mul(coordinate, frame.size(strides[letter])))
         return f.gep(start, offset, memory_type(dtype_of.base.dtype))
 
-    def _address(self, view: View, strides: Mapping[str, Dim], outer: Coordinates, offset: Int) -> Reg:
-        frame, f = self.frame, self.frame.f
+    def _address(self, operand: int, outer: Coordinates, offset: Int) -> Reg:
+        """Where an operand of the op begins for a position of the outer letters, and an offset behind that."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        view, strides, pick = problem.operand(operand)
         total = f.add(frame.size(view.offset), offset)
         for letter, coordinate in outer.items():
             total = f.add(total, f.mul(coordinate, frame.size(strides[letter])))
+        if pick is not None:
+            index = [Index(outer.get(letter, 0)) for letter in problem.letters(operand)]
+            total = f.add(total, f.mul(frame.evaluator(1).position_of_pick(pick, index).base, frame.size(pick.step)))
         return f.gep(self.base(view), total, memory_type(view.base.dtype))
 
 

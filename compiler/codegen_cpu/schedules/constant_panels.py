@@ -11,7 +11,9 @@ __all__ = ["constant_panels", "has_constant_panels"]
 
 
 def has_constant_panels(problem: KernelProblem, gemm: Problem) -> bool:
-    """Whether B is a constant of which no size or stride is known to a call alone."""
+    """Whether B is a constant of which no size or stride is known to a call alone, and no part is picked."""
+    if gemm.b_pick is not None:
+        return False
     parameter = problem.block.parameters.index(gemm.b.base)
     return problem.is_constant(parameter) and all(isinstance(size, int) for size in _sizes(gemm))
 

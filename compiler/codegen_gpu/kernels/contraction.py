@@ -173,8 +173,9 @@ class _Tiles:
         is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
         a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
         b_strides = column_strides(problem, self.schedule.packing is not None)
-        left = self._pointers(problem.a, problem.a_strides, outer, (row, problem.m), (b.add(first, a_k), problem.k))
-        right = self._pointers(problem.b, b_strides, outer, (column, (problem.n,)), (b.add(first, b_k), problem.k))
+        sides = self._offset(problem.left, outer), self._offset(1 - problem.left, outer)
+        left = self._pointers(problem.a, problem.a_strides, sides[0], (row, problem.m), (b.add(first, a_k), problem.k))
+        right = self._pointers(problem.b, b_strides, sides[1], (column, (problem.n,)), (b.add(first, b_k), problem.k))
         option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
         if dot.operands[0].dtype in MULTIPLIED:
             # Tensor cores of sm_90 keep about 14 bits of a sum of 8-bit floats: each tile of depth is added in f32.
@@ -195,9 +196,8 @@ class _Tiles:
         sides = block_sides(self.problem, frame.target, self.schedule.packing is not None)
         assert sides is not None, self.schedule
         descriptors = []
-        for side, count in zip(sides, (tile.rows, tile.columns), strict=True):
-            terms = [b.mul(position, frame.size(side.strides[letter])) for letter, position in outer.items()]
-            offset = b.add(frame.size(side.view.offset), *terms)
+        offsets = (self._offset(operand, outer) for operand in (self.problem.left, 1 - self.problem.left))
+        for side, count, offset in zip(sides, (tile.rows, tile.columns), offsets, strict=True):
             size, depth, stride = (frame.size(dim) for dim in (side.size, self.problem.depth, side.stride))
             shape = f"[{size}, {depth}]" if side.depth_is_dense else f"[{depth}, {size}]"
             block = f"[{count}, {tile.depth}]" if side.depth_is_dense else f"[{tile.depth}, {count}]"
@@ -210,20 +210,28 @@ class _Tiles:
         self,
         view: View,
         strides: Mapping[str, Dim],
-        outer: Mapping[str, Int],
+        offset: Int,
         *positions: tuple[Int, Sequence[str]],
     ) -> Expr:
         """The addresses of the first tile of an operand, as a variable."""
         frame, b = self.frame, self.frame.b
-        terms = [frame.size(view.offset)]
-        terms += [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
-        terms += [self._step(position, group, strides) for position, group in positions]
+        terms = [offset, *(self._step(position, group, strides) for position, group in positions)]
         # A tile has both dimensions, even where an operand is the same along one of them.
         shape = " + ".join(f"0 * {position}" for position, _ in positions if isinstance(position, Expr))
         buffer = frame.input(view.base).text
         if view.base.dtype in MULTIPLIED:
             buffer = b.let(f"{buffer}.to(tl.pointer_type({MULTIPLIED[view.base.dtype]}))").text
         return b.variable(f"{buffer} + {b.add(*terms)} + {shape}", frozenset((M, N)))
+
+    def _offset(self, operand: int, outer: Mapping[str, Int]) -> Int:
+        """Where an operand of the op begins for a place along the outer letters, in elements."""
+        frame, b, problem = self.frame, self.frame.b, self.problem
+        view, strides, pick = problem.operand(operand)
+        terms = [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
+        if pick is not None:
+            index = [outer.get(letter, 0) for letter in problem.letters(operand)]
+            terms.append(b.mul(frame.evaluator().position_of_pick(pick, index), frame.size(pick.step)))
+        return b.add(frame.size(view.offset), *terms)
 
     def _step(self, position: Int, group: Sequence[str], strides: Mapping[str, Dim]) -> Int:
         """How far a place along merged letters is from the first one; gathered rows lie in several strides."""

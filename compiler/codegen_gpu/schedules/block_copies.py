@@ -49,6 +49,9 @@ def block_sides(problem: Problem, target: Target, is_packed: bool) -> tuple[Bloc
         return None
     if not problem.m or problem.gathers:
         return None
+    steps = [pick.step for pick in (problem.a_pick, problem.b_pick) if pick is not None]
+    if not all(is_multiple(step, ALIGNED_BYTES // problem.dot.operands[0].dtype.itemsize) for step in steps):
+        return None
     left = _side(problem, problem.a, problem.a_strides, problem.m, problem.rows)
     right = _side(problem, problem.b, column_strides(problem, is_packed), (problem.n,), problem.columns)
     return None if left is None or right is None else (left, right)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from onnxc.compiler.ir.dims import Dim
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.module import Op, Value
 
 Position = TypeVar("Position")
@@ -49,6 +49,13 @@ def picks_rows(op: Op) -> bool:
         case "gather_along":
             return op.int("axis") < op.results[0].rank - 1 and _repeats(op.operands[1])[-1]
     return False
+
+
+def is_picked_once(op: Op) -> bool:
+    """Whether each index of a gather picks one element."""
+    indices = op.operands[1]
+    depth = indices.shape[-1:] if op.name == "gather_nd" else ()
+    return product(indices.shape) == product((*op.results[0].shape, *depth))
 
 
 def _repeats(value: Value) -> Sequence[bool]:

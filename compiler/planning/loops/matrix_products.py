@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
-from onnxc.compiler.ir.dims import Dim, product
+from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.loops.picked_views import PickedView, operand_pick
 from onnxc.compiler.planning.loops.views import View, operand_view
 from onnxc.runtime.records import record
 
@@ -27,7 +28,7 @@ class Problem:
     """A contraction as strided loops. Strides of letters that an operand lacks are 0.
 
     left: which operand of the op A is. outer_k: letters that are summed and that no stride joins with k. gathers: rows
-    of A lie behind one another in no one stride.
+    of A lie behind one another in no one stride. a_pick, b_pick: what picks an operand, by letters that are outer ones.
     """
 
     dot: Op
@@ -43,6 +44,8 @@ class Problem:
     left: int = 0
     outer_k: tuple[str, ...] = ()
     gathers: bool = False
+    a_pick: PickedView | None = None
+    b_pick: PickedView | None = None
 
     @cached_property
     def rows(self) -> Dim:
@@ -60,6 +63,14 @@ class Problem:
     def outer_depth(self) -> Dim:
         """How often a sum goes along k."""
         return product(self.sizes[letter] for letter in self.outer_k)
+
+    def operand(self, ordinal: int) -> tuple[View, Mapping[str, Dim], PickedView | None]:
+        """An operand of the op: its view, its strides, and what picks it."""
+        return (self.a, self.a_strides, self.a_pick) if ordinal == self.left else (self.b, self.b_strides, self.b_pick)
+
+    def letters(self, ordinal: int) -> str:
+        """The letters of an operand of the op."""
+        return parse_equation(self.dot.attributes["equation"])[ordinal]
 
     def a_stride(self, group: Sequence[str]) -> Dim:
         """The stride of merged letters in A."""
@@ -132,7 +143,11 @@ def line_problem(block: Block, left: int) -> Problem | None:
     loops = _loops(next(op for op in block.ops if op.name == "dot"), left)
     if loops is None:
         return None
-    rows = [(letter,) for letter in loops.wide(letter for letter in loops.result if letter in loops.a_letters)]
+    rows = [
+        (letter,)
+        for letter in loops.wide(letter for letter in loops.result if letter in loops.a_letters)
+        if letter not in loops.picked
+    ]
     return loops.problem(_largest(rows, loops.sizes), "", *loops.summed())
 
 
@@ -150,6 +165,14 @@ class _Loops:
     sizes: Mapping[str, Dim]
     a_strides: Mapping[str, Dim]
     b_strides: Mapping[str, Dim]
+    a_pick: PickedView | None
+    b_pick: PickedView | None
+
+    @property
+    def picked(self) -> str:
+        """The letters by which an operand is picked."""
+        sides = (self.a_letters, self.a_pick), (self.b_letters, self.b_pick)
+        return "".join(picked_letters(letters, pick) for letters, pick in sides if pick is not None)
 
     @property
     def rows(self) -> list[str]:
@@ -173,21 +196,49 @@ class _Loops:
     def problem(self, m: tuple[str, ...], n: str, k: tuple[str, ...], outer_k: tuple[str, ...]) -> Problem:
         """The strided loops with these groups."""
         outer = tuple(letter for letter in self.result if letter not in m and letter != n)
-        strides = self.a_strides, self.b_strides
-        return Problem(self.dot, self.a, self.b, outer, m, n, k, self.sizes, *strides, self.left, outer_k)
+        groups, strides = (outer, m, n, k), (self.a_strides, self.b_strides)
+        plain = Problem(self.dot, self.a, self.b, *groups, self.sizes, *strides, self.left, outer_k)
+        return replace(plain, a_pick=self.a_pick, b_pick=self.b_pick)
+
+
+def picked_letters(letters: str, pick: PickedView) -> str:
+    """Those of the letters of an operand along which indices pick it."""
+    return "".join(letter for letter, count in zip(letters, pick.ordinals.strides, strict=True) if count != 0)
+
+
+def picks_matrices(dot: Op, ordinal: int, pick: PickedView) -> bool:
+    """Whether an operand is picked along axes alone along which a contraction is many: it is matrices of a batch.
+
+    Where there may be nothing to pick from, no index is to be asked for.
+    """
+    *terms, result = parse_equation(dot.attributes["equation"])
+    is_of_batch = all(
+        letter in terms[1 - ordinal] and letter in result for letter in picked_letters(terms[ordinal], pick)
+    )
+    return is_of_batch and at_least(product(pick.pick.operands[0].shape), 1)
 
 
 def _loops(dot: Op, left: int) -> _Loops | None:
-    """The letters of a contraction; None where an operand is not strided."""
-    views = [operand_view(operand) for operand in dot.operands]
+    """The letters of a contraction; None where an operand is neither strided nor matrices that are picked."""
     *letters, result = parse_equation(dot.attributes["equation"])
-    a, b = views[left], views[1 - left]
+    (a, a_pick), (b, b_pick) = (_operand(dot, ordinal) for ordinal in (left, 1 - left))
     if a is None or b is None:
         return None
     sizes = dict(zip(letters[left] + letters[1 - left], a.shape + b.shape, strict=True))
     a_strides = dict.fromkeys(sizes, 0) | dict(zip(letters[left], a.strides, strict=True))
     b_strides = dict.fromkeys(sizes, 0) | dict(zip(letters[1 - left], b.strides, strict=True))
-    return _Loops(dot, left, a, b, letters[left], letters[1 - left], result, sizes, a_strides, b_strides)
+    strides, picks = (a_strides, b_strides), (a_pick, b_pick)
+    return _Loops(dot, left, a, b, letters[left], letters[1 - left], result, sizes, *strides, *picks)
+
+
+def _operand(dot: Op, ordinal: int) -> tuple[View | None, PickedView | None]:
+    """An operand as a strided view, which a pick shifts."""
+    operand = dot.operands[ordinal]
+    view = operand_view(operand)
+    pick = operand_pick(operand) if view is None else None
+    if pick is None or not picks_matrices(dot, ordinal, pick):
+        return view, None
+    return pick.data, pick
 
 
 def _largest(groups: Sequence[tuple[str, ...]], sizes: Mapping[str, Dim]) -> tuple[str, ...]:

@@ -48,6 +48,19 @@ def move(view: View, op: Op) -> View | None:
     return None
 
 
+def view_through(base: Value, chain: Sequence[Op]) -> View | None:
+    """All of a buffer after movements, the last of which is the first of `chain`; None where one is not of strides."""
+    view: View | None = whole(base)
+    for op in reversed(chain):
+        view = None if view is None else move(view, op)
+    return view
+
+
+def turned(op: Op) -> View | None:
+    """The operand of a movement as its result steps through it."""
+    return move(whole(op.operands[0]), op)
+
+
 def operand_view(value: Value) -> View | None:
     """The strided view of a parameter that a value is, through movements alone; None where it is not one."""
     if value.op is None:

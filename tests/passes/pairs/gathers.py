@@ -118,6 +118,18 @@ FIRES = {
             lambda b, x: b.broadcast(x, (1, 0, 2), (N, M, 2)),
         ),
     ],
+    r.gather_of_one_axis: [
+        Pair(
+            (f32(5, N, 2), i64(M, 3, 1)),
+            lambda b, x, y: b.gather_nd(x, y),
+            lambda b, x, y: b.gather(x, b.reshape(y, (M, 3)), 0),
+        ),
+        Pair(
+            (f32(5), i64(1)),
+            lambda b, x, y: b.gather_nd(x, y),
+            lambda b, x, y: b.gather(x, b.reshape(y, ()), 0),
+        ),
+    ],
 }
 
 
@@ -165,5 +177,9 @@ REFUSES = {
         Pair((f32(M, N),), lambda b, x: b.gather_nd(x, _grid(b, N, M))),
         Pair((f32(N, N),), lambda b, x: b.gather_nd(x, b.concatenate([_swapped(b)[1]] * 2, 2))),
         Pair((f32(N, M), i64(3, 2)), lambda b, x, y: b.gather_nd(x, y)),
+    ],
+    r.gather_of_one_axis: [
+        Pair((f32(5, 4), i64(M, 2)), lambda b, x, y: b.gather_nd(x, y)),
+        Pair((f32(5, 4), i64(5, 3, 1)), lambda b, x, y: b.gather_nd(x, y, 1)),
     ],
 }

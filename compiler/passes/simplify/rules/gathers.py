@@ -169,3 +169,12 @@ def gather_grid(op: Op, build: Rewriter) -> Value | None:
             return None
         axes.append(axis)
     return build.broadcast(data, (*axes, *range(indices.rank - 1, op.result.rank)), op.result.shape)
+
+
+@rule("gather_nd")
+def gather_of_one_axis(op: Op, build: Builder) -> Value | None:
+    """gather_nd(x, i) = gather(x, i[..., 0], 0) for coordinates of one axis"""
+    data, indices = op.operands
+    if op.int("batch_dims") or indices.shape[-1] != 1:
+        return None
+    return build.gather(data, build.reshape(indices, indices.shape[:-1]), 0)
