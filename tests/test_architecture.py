@@ -72,6 +72,7 @@ ALLOWED = {
         "onnxc.compiler.model_warnings",
         "onnxc.runtime.errors",
         "onnxc.runtime.files.foreign_files",
+        "onnxc.runtime.files.mapped_file",
         "onnxc.runtime.files.plain_files",
         "onnxc.runtime.random_state",
         "onnxc.runtime.files.safetensors",

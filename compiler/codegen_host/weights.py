@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 
 from onnxc.compiler.planning.layouts import Layout
+from onnxc.runtime.files.mapped_file import release_pages
 from onnxc.runtime.native.aligned_memory import allocate_aligned
 from onnxc.runtime.texts import encode_texts
 
@@ -51,6 +52,7 @@ class WeightBlock:
                 region[...] = array
             else:
                 layout.pack(array, region)
+            release_pages(array)
         block[end:] = 0
         return block
 

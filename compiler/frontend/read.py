@@ -4,7 +4,6 @@ What the bytes mean is the checker's to judge; this page knows only how to get a
 they stay where they are, in the bytes or in the mapped file. A text is parsed first, and its message serialized.
 """
 
-import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -21,6 +20,7 @@ from onnxc.compiler.frontend.text_forms.forms import form_of_path, parse_text
 from onnxc.compiler.frontend.wire import WireError, explain, lift_tensors
 from onnxc.runtime.errors import InputError, ModelError
 from onnxc.runtime.files.foreign_files import HEAD_BYTES, foreign_format
+from onnxc.runtime.files.mapped_file import map_file
 from onnxc.runtime.files.plain_files import AnyPath, open_plain_file
 from onnxc.runtime.records import record
 
@@ -162,7 +162,7 @@ def _read_file(path: AnyPath) -> tuple[memoryview, os.stat_result]:
         try:
             status = os.fstat(file.fileno())
             if status.st_size >= MAP_BYTES:
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), status
+                return map_file(file.fileno()), status
             return memoryview(file.read()), status
         except OSError as problem:
             raise InputError(f"{_named(path)} cannot be read: {problem}", code="unreadable-file") from problem

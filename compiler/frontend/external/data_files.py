@@ -7,7 +7,6 @@ links its files is read where the caller allows links; what the location says st
 
 import errno
 import hashlib
-import mmap
 import os
 import re
 import stat
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from onnxc.compiler.frontend.tensor_error import TensorError
+from onnxc.runtime.files.mapped_file import map_file
 from onnxc.runtime.files.safetensors import SafetensorsError, StoredTensor, read_header
 from onnxc.runtime.records import record
 
@@ -168,7 +168,7 @@ def _map_beneath(folder: Path, location: PurePosixPath, *, allow_links: bool) ->
             )
         if status.st_size == 0:
             return memoryview(b""), status
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), status
+        return map_file(descriptor), status
     finally:
         os.close(descriptor)
 
