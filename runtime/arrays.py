@@ -8,7 +8,7 @@ Code of the caller's runs where a value is no array of NumPy: whatever Exception
 `__cause__` it is. KeyboardInterrupt and SystemExit pass through; for MemoryError see runtime/executable.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -186,13 +186,21 @@ def _strings(array: np.ndarray, what: str, expected: str) -> np.ndarray:
     """The texts of any of NumPy's string types, or of an array of objects, as `str` objects."""
     if array.size and array.dtype.kind not in "UTSO":
         raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
-    try:
-        texts = [text.decode() if isinstance(text, bytes) else text for text in array.reshape(-1).tolist()]
-    except UnicodeDecodeError as problem:
-        raise unreadable(array, problem, what, expected) from problem
-    for text in texts:
-        if not isinstance(text, str):
-            raise InputError(f"{what} has an element that is {describe(text)}, expected {expected}", code="input-dtype")
+    texts = array.reshape(-1).tolist()
+    if set(map(type, texts)) - {str}:
+        texts = _as_str(texts, array, what, expected)
     strings = np.empty(array.size, object)
     strings[:] = texts
     return strings.reshape(array.shape)
+
+
+def _as_str(texts: Iterable[object], array: np.ndarray, what: str, expected: str) -> list[str]:
+    """Texts of other types, as those of NumPy and bytes, as `str` objects."""
+    try:
+        decoded = [text.decode() if isinstance(text, bytes) else text for text in texts]
+    except UnicodeDecodeError as problem:
+        raise unreadable(array, problem, what, expected) from problem
+    for text in decoded:
+        if not isinstance(text, str):
+            raise InputError(f"{what} has an element that is {describe(text)}, expected {expected}", code="input-dtype")
+    return list(map(str, decoded))

@@ -31,6 +31,9 @@ def top_k(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 
 def _order(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
     """The indices that sort `x` along `axis`, equal elements in their order."""
+    if x.dtype.hasobject and x.ndim == 1 and not descending:
+        # Python's own sort knows of texts alone that they are.
+        return np.array(sorted(range(x.size), key=x.tolist().__getitem__), np.int64)
     keys = widen(x)
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable").astype(np.int64)

@@ -243,14 +243,17 @@ def test_a_mapping_that_fails_is_an_error_of_ours() -> None:
     [
         np.array(["a", "ü"]),
         np.array(["a", "ü"], object),
+        np.array([np.str_("a"), "ü"], object),
         np.array([b"a", "ü".encode()], object),
         np.array(["a", "ü"], np.dtypes.StringDType()),
         ["a", "ü"],
     ],
-    ids=["unicode", "objects", "bytes", "variable", "list"],
+    ids=["unicode", "objects", "scalars", "bytes", "variable", "list"],
 )
 def test_texts_of_every_kind_become_str_objects(value: object) -> None:
-    assert_same(take(value, STRING), np.array(["a", "ü"], object))
+    taken = take(value, STRING)
+    assert_same(taken, np.array(["a", "ü"], object))
+    assert {type(text) for text in taken.flat} == {str}
 
 
 @pytest.mark.parametrize("value", [np.array([b"\xff"]), np.array([b"\xff"], object), [b"\xff"]])

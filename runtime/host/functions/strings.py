@@ -1,7 +1,7 @@
 """Functions of tensors of texts: joining, splitting, matching, normalising, and conversion from and to numbers."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from onnxc.runtime.host.values import HostValue, as_array, as_texts, texts
 
 # What C's %g prints of an f32 so that it can be read back, but for the last digit of a few.
 F32_DIGITS = 8
+# What Python prints of floats that are not finite, and what the standard says of them.
+NOT_FINITE = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 
 @function("string_concatenate")
 def concatenate(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...], y: string[...]  ->  string[...], x followed by y"""
     x, y = (as_texts(operand) for operand in operands)
-    joined = [str(first) + str(second) for first, second in zip(x.flat, y.flat, strict=True)]
-    return (texts(joined, x.shape),)
+    # With memory of its own also what has rank 0 is an array.
+    return (np.add(x, y, out=np.empty(x.shape, object)),)
 
 
 @function("string_split")
@@ -32,19 +34,22 @@ def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """
     x, limit = as_texts(operands[0]), max(integer(attributes, "maxsplit"), -1)
     delimiter = text(attributes, "delimiter")
-    words = [str(element) for element in x.flat]
+    words = x.ravel().tolist()
     parts = [word.split(delimiter, limit) if delimiter else word.strip().split(None, limit) for word in words]
-    counts = np.array([len(part) for part in parts], np.int64).reshape(x.shape)
-    width = int(counts.max(initial=0))
-    padded = [word for part in parts for word in (*part, *[""] * (width - len(part)))]
-    return texts(padded, (*x.shape, width)), counts
+    lengths = list(map(len, parts))
+    width = max(lengths, default=0)
+    empty, padded = [[""] * count for count in range(width + 1)], list[str]()
+    for part, length in zip(parts, lengths, strict=True):
+        padded += part
+        padded += empty[width - length]
+    return texts(padded, (*x.shape, width)), np.fromiter(lengths, np.int64, len(lengths)).reshape(x.shape)
 
 
 @function("string_full_match")
 def full_match(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  bool[...], whether `pattern` matches all of the text"""
     x, pattern = as_texts(operands[0]), re.compile(text(attributes, "pattern"))
-    matches = [pattern.fullmatch(str(element)) is not None for element in x.flat]
+    matches = [match is not None for match in map(pattern.fullmatch, x.ravel().tolist())]
     return (np.array(matches, np.bool_).reshape(x.shape),)
 
 
@@ -80,12 +85,20 @@ def normalize(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]
 def numbers_from_strings(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  dtype[...], dtype being f64, i64 or u64; integers may be written as floats"""
     x, dtype = as_texts(operands[0]), element_type(attributes)
-    read = float if dtype.kind == "f" else _integer
     try:
-        values = [read(str(element)) for element in x.flat]
-        return (np.array(values, dtype).reshape(x.shape),)
+        return (_parsed(x.ravel().tolist(), dtype).reshape(x.shape),)
     except (ValueError, OverflowError) as problem:
         raise InputError(f"Cast: a text is no number of this type: {problem}", code="text-not-a-number") from problem
+
+
+def _parsed(words: Sequence[str], dtype: np.dtype) -> np.ndarray:
+    """What is written; integers as floats only where some of them are."""
+    if dtype.kind == "f":
+        return np.fromiter(map(float, words), dtype, len(words))
+    try:
+        return np.fromiter(map(int, words), dtype, len(words))
+    except ValueError:
+        return np.fromiter(map(_integer, words), dtype, len(words))
 
 
 def _integer(word: str) -> int:
@@ -99,18 +112,15 @@ def _integer(word: str) -> int:
 def strings_from_numbers(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...]  ->  string[...]: integers and bools in decimal, f64 in full, other floats with 8 digits"""
     x = as_array(operands[0])
+    values = x.ravel()
     if x.dtype.kind in "biu":
-        return (texts([str(int(element)) for element in x.flat], x.shape),)
+        integers = values.view(np.uint8) if x.dtype.kind == "b" else values
+        return (texts(list(map(str, integers.tolist())), x.shape),)
     if x.dtype == np.float64:
-        return (texts([_float_text(element, repr(element)) for element in map(float, x.flat)], x.shape),)
-    wide = x.astype(np.float32)
-    written = [_float_text(element, f"{element:.{F32_DIGITS}g}") for element in map(float, wide.flat)]
+        written = [repr(element).removesuffix(".0") for element in values.tolist()]
+    else:
+        values = values.astype(np.float32)
+        written = [f"{element:.{F32_DIGITS}g}" for element in values.tolist()]
+    if not np.isfinite(values).all():
+        written = [NOT_FINITE.get(decimal, decimal) for decimal in written]
     return (texts(written, x.shape),)
-
-
-def _float_text(value: float, decimal: str) -> str:
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "INF" if value > 0 else "-INF"
-    return decimal.removesuffix(".0")

@@ -1,6 +1,7 @@
 """Looking up texts."""
 
 from collections.abc import Callable
+from itertools import repeat
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def _lookup_among(keys: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     index_of, absent = {key: index for index, key in enumerate(keys.tolist())}.get, keys.size
 
     def lookup(x: np.ndarray) -> np.ndarray:
-        indices = [index_of(element, absent) for element in x.ravel().tolist()]
-        return np.array(indices, np.int64).reshape(x.shape)
+        indices = map(index_of, x.ravel().tolist(), repeat(absent))
+        return np.fromiter(indices, np.int64, x.size).reshape(x.shape)
 
     return lookup

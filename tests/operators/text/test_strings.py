@@ -134,11 +134,25 @@ def test_translation_is_shortest_where_the_syntax_is_the_same() -> None:
         (["15", "-2", "1e2"], "int8", np.array([15, -2, 100], np.int8)),
         (["18446744073709551615"], "uint64", np.array([2**64 - 1], np.uint64)),
         (["0", "2"], "bool", np.array([False, True])),
+        (["-9223372036854775808", "9223372036854775807"], "int64", np.array([-(2**63), 2**63 - 1], np.int64)),
+        ([], "int64", np.empty(0, np.int64)),
     ],
 )
 def test_numbers_are_read(target: str, words: list[str], kind: str, expected: np.ndarray) -> None:
     text = f"g (string[N] x, {kind}[1] like) => ({kind}[N] y) {{ y = CastLike(x, like) }}"
-    assert_same(*run_text(text, {"x": texts(*words), "like": expected[:1]}, target), expected)
+    assert_same(*run_text(text, {"x": texts(*words), "like": np.ones(1, expected.dtype)}, target), expected)
+
+
+@pytest.mark.parametrize(("word", "kind"), [("-1", 13), ("9223372036854775808", 7), ("1e30", 7), ("inf", 7)])
+def test_a_number_that_does_not_fit_is_an_error_of_the_call(word: str, kind: int) -> None:
+    with pytest.raises(InputError, match="a text is no number of this type"):
+        run_ml("Cast", {"x": texts("1", word)}, to=kind, **RUN)
+
+
+def test_texts_without_axes_are_tensors() -> None:
+    (joined,) = run_ml("StringConcat", {"x": texts("a").reshape(()), "y": texts("b").reshape(())}, **RUN)
+    assert_same(joined, np.array("ab", object))
+    assert_same(*run_ml("Cast", {"x": np.array(1.5, np.float32)}, to=8, **RUN), np.array("1.5", object))
 
 
 def test_what_is_no_number_is_an_error_of_the_call() -> None:
