@@ -218,7 +218,8 @@ class ConcatenateSchedule(Schedule):
 @record(kw_only=True)
 class ReductionSchedule(Schedule):
     """`rows`: row after row, with so many `accumulators`; `held`: the same, each row in registers from its first pass
-    to its last; `short`: several rows in a vector, element after element; `tiles`: tiles of rows by columns.
+    to its last; `short`: several rows in a vector, element after element, in registers where rows are written; `tiles`:
+    tiles of rows by columns.
 
     split: how many programs share a row; a second launch folds their parts. staged_cost: a value that costs more than
     this per element, and is wanted in two passes, waits in the row of the result.

@@ -213,7 +213,7 @@ def test_softmax_of_extremes(value: float) -> None:
 
 
 # Fewer columns than a vector has lanes, as many, one more, as many as registers hold for either width, more than that.
-@pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 32, 49, 64, 128, 129])
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 15, 16, 17, 32, 49, 64, 128, 129])
 @pytest.mark.parametrize("dtype", [F32, F16, F64], ids=str)
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_rows_of_a_known_length(columns: int, dtype: DType, target: Target) -> None:
@@ -224,14 +224,16 @@ def test_rows_of_a_known_length(columns: int, dtype: DType, target: Target) -> N
         return [*(kind(x, 1) for kind in kinds), ir.softmax(sigmoid, 1), ir.rms_norm(x, scale, 1, 1e-5)]
 
     native = Native(make([f"{dtype}[N, {columns}]"], build), target)
-    x = sample(dtype, 9, columns)
-    native.check(x, bound=8 * precision(dtype))
+    for rows in (0, 1, 9, 33):
+        native.check(sample(dtype, rows, columns), bound=8 * precision(dtype))
     lanes = target.vector_bits // 8 // max(dtype.itemsize, 4)
     algorithms = [kernel.scheduled(ReductionSchedule).algorithm for kernel in native.plan.kernels]
-    assert ("held" in algorithms) == (columns <= lanes * target.vector_registers // 4)
+    is_short = 1 < columns <= 8 and columns * max(dtype.itemsize, 4) <= target.vector_registers
+    assert algorithms == ["short"] * 5 or not is_short
+    assert ("held" in algorithms) == (not is_short and columns <= lanes * target.vector_registers // 4)
 
 
-@pytest.mark.parametrize("columns", [1, 7, 49])
+@pytest.mark.parametrize("columns", [1, 7, 17, 49])
 def test_odd_values_in_rows_that_registers_hold(columns: int) -> None:
     """NaN in any column makes its row NaN, and no other."""
     native = Native(
