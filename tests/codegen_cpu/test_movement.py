@@ -56,6 +56,8 @@ PADDED_ROWS: dict[str, Callable[[Builder, Value, Dim, Dim], Value]] = {
     "both ends": lambda ir, x, m, n: ir.pad(x, (1, 2), (0, 3), 5.0),
     "wide ends": lambda ir, x, m, n: ir.pad(x, (0, 40), (1, 70), 5.0),
     "one end": lambda ir, x, m, n: ir.pad(x, (0, 0), (0, 1), 5.0),
+    "rows outside": lambda ir, x, m, n: ir.pad(x, (3, 17), (m + 2, 15), 5.0),
+    "of what is computed": lambda ir, x, m, n: ir.pad(ir.abs(x), (1, 2), (0, 1), -1.0),
     "by sizes": lambda ir, x, m, n: ir.pad(x, (0, m), (0, n), 5.0),
     "twice": lambda ir, x, m, n: ir.pad(ir.abs(ir.pad(x, (0, 3), (0, 1), -2.0)), (1, 1), (0, 2), 3.0),
     "shifted sums": lambda ir, x, m, n: ir.add(ir.pad(x, (0, 5), (1, 0), 1.0), ir.pad(x, (1, 0), (0, 5), 2.0)),

@@ -9,7 +9,7 @@ from onnxc.compiler.codegen_cpu.doubled_columns import are_doubled, doubled_pick
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
-from onnxc.compiler.codegen_cpu.padded_rows import write_padded_row
+from onnxc.compiler.codegen_cpu.padded_rows import framed_pad, write_framed_row, write_padded_row
 from onnxc.compiler.codegen_cpu.repeated_rows import picked_again, write_or_repeat
 from onnxc.compiler.codegen_cpu.schedules.elements import (
     CACHE_SETS,
@@ -166,10 +166,20 @@ def _emit_picked_rows(frame: KernelFrame, row_block: int) -> tuple[Dim, Dim]:
             e.positions.update(common.positions)
             _store(frame, e, None, (*outer, *merged, column))
 
-        if inner is not None and is_wide:
-            write_padded_row(frame, inner, start, stop, vector)
-        else:
-            write_row(frame, start, stop, vector)
+        whole = partial(write_row, frame, start, stop, vector)
+        if inner is None or not is_wide:
+            whole()
+            return
+        pad = framed_pad(frame.root, inner)
+        if pad is None:
+            write_padded_row(frame, inner, start, stop, vector, whole)
+            return
+
+        def put(e: Evaluator, column: Index, x: Reg) -> None:
+            offset = e.strided((*outer, column), row_major(shape))
+            e.store(to_memory(x, frame.root.dtype, frame.f), frame.output, memory_type(frame.root.dtype), offset)
+
+        write_framed_row(frame, inner, pad, (outer, start, stop), put, whole)
 
     again = None if merged else picked_again(frame.root)
     pick = None if merged or frame.lanes == 1 else doubled_pick(frame.root)

@@ -35,6 +35,15 @@ def test_pad_is_numpy_pad(way: str, mode: str, pads: tuple[int, ...], shape: tup
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("pads", [(0, 1, 0, 0), (1, 300, 0, 17), (0, 0, 2, 6000), (0, -3, 0, 5)])
+def test_long_rows(way: str, mode: str, pads: tuple[int, ...]) -> None:
+    x = np.arange(10000, dtype=np.float32).reshape(2, 5000)
+    (got,) = run_operator("Pad", {"data": x, "pads": i64(*pads)}, opset=19, way=way, parameters=PARAMETERS, mode=mode)
+    assert_same(got, padded(x, pads, MODES[mode]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.complex64])
 @pytest.mark.parametrize("channels", [1, 3, 16, 40])
 def test_pixels_are_padded_with_all_their_channels(way: str, mode: str, dtype: type, channels: int) -> None:

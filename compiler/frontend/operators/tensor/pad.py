@@ -28,6 +28,13 @@ SHORT_ROWS = range(2, 16)
 """Rows of so many elements, as of the channels of an image, are not picked one by one, but copied many at once."""
 
 
+LONGEST_PICKED = 4096
+"""Of longer axes what lies between is copied, too: so many positions need not be constants, and are read for each row.
+
+f32[8, N] padded by 200 at either end: of 4,000 elements 2.5 us either way, of 8,000 reflected 18 picked and 3.4 copied,
+of 16,000 33 and 7.6, with the edges 16 and 7.3."""
+
+
 @operator("Pad", since=(1, 2))
 def pad_by_attributes(node: Node, ir: Builder) -> Value:
     """data: T[d...]  ->  T[low + d + high ...], with the attributes pads (version 1: paddings), mode and value.
@@ -193,7 +200,8 @@ def _pad_from_itself(data: Value, axis: int, low: Dim, high: Dim, mode: str, nod
         position = ir.add(ir.iota((count,), 0, I64), ir.size(first))
         return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)
 
-    if isinstance(size, int) and product(data.shape[axis + 1 :]) not in SHORT_ROWS:
+    is_short = isinstance(size, int) and at_least(LONGEST_PICKED, low + size + high)
+    if is_short and product(data.shape[axis + 1 :]) not in SHORT_ROWS:
         # Of these the positions are known, and what they are of.
         return part(-low, low + size + high)
     # What lies between is the tensor itself, which is copied and not picked.
