@@ -183,14 +183,18 @@ def _integer_sign(f: FunctionBuilder, dtype: DType, x: Reg) -> Reg:
 
 
 def _integer_power(f: FunctionBuilder, dtype: DType, base: Reg, exponent: Reg) -> Reg:
-    """By squaring, wrapping; a negative exponent gives the truncated reciprocal."""
+    """By squaring while a lane has bits left, wrapping; a negative exponent gives the truncated reciprocal."""
     one, zero = f.constant(base.type, 1), f.constant(base.type, 0)
 
-    def step(_: Reg, result: Reg, square: Reg, left: Reg) -> tuple[Reg, Reg, Reg]:
+    def has_bits(result: Reg, square: Reg, left: Reg) -> Reg:
+        some = f.icmp("ne", left, 0)
+        return some if some.lanes == 1 else f.reduce_lanes("or", some)
+
+    def step(result: Reg, square: Reg, left: Reg) -> tuple[Reg, Reg, Reg]:
         odd = f.icmp("ne", f.and_(left, 1), 0)
         return f.select(odd, f.mul(result, square), result), f.mul(square, square), f.lshr(left, 1)
 
-    result, _, _ = f.loop(0, dtype.bits, 1, step, (one, base, exponent))
+    result, _, _ = f.while_((one, base, exponent), has_bits, step)
     if not dtype.is_signed:
         return result
     unit = f.select(f.icmp("eq", f.and_(exponent, 1), 0), one, base)

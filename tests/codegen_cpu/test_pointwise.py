@@ -194,6 +194,20 @@ def test_gelu_is_computed_within_a_pointwise_kernel(dtype: DType, approximate: s
     native.check(sample(dtype, 50), bound=4 * precision(dtype))
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers_to_the_power_of_integers(dtype: DType) -> None:
+    """Exponents of no bit, of few, of all, and below 0, beside each other and alone."""
+    ends = np.iinfo(dtype.numpy)
+    exponents = [0, 1, 2, 3, dtype.bits - 1, ends.max, ends.min, -1, -2] if dtype.is_signed else [0, 1, 2, 7, ends.max]
+    bases = np.array([0, 1, 2, 3, 5, ends.max, ends.min, *([-1, -2] if dtype.is_signed else [])], dtype.numpy)
+    both = Native(make([f"{dtype}[N, M]"] * 2, lambda ir, x, y: ir.pow(x, y)))
+    alone = Native(make([f"{dtype}[N]", f"{dtype}[]"], lambda ir, x, y: ir.pow(x, ir.broadcast_to(y, x.shape))))
+    grid = np.broadcast_arrays(bases[:, None], np.array(exponents, dtype.numpy))
+    both.check(*map(np.ascontiguousarray, grid))
+    for exponent in exponents:
+        alone.check(bases, np.array(exponent, dtype.numpy))
+
+
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [I8, U8, I16, U16, I32, U32], ids=str)
 def test_integers_are_divided_exactly(dtype: DType, target: Target) -> None:
