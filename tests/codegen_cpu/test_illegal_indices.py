@@ -8,7 +8,7 @@ import pytest
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import F32
+from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.indexed import HELD
 from onnxc.runtime.errors import InputError
@@ -52,6 +52,17 @@ def test_an_index_counted_from_the_end_is_shown_as_it_was_given() -> None:
     indices = np.array([0, -1, -6], np.int64)
     message = _error(lambda ir, x, i: ir.gather(x, ir.wrap_negative(i, N), 0), sample(F32, 5, 4), indices)
     assert "index -6 is outside of an axis of size 5" in message
+
+
+def test_what_a_mask_leaves_out_of_a_fold() -> None:
+    def sums(ir: Builder, x: Value, i: Value) -> Value:
+        picked = ir.gather(x, i, 0)
+        counts = ir.broadcast(ir.slice(i, (0, 0), (i.shape[0], 1), (1, 1)), (0, 1), picked.shape[:2])
+        mask = ir.broadcast(ir.less(ir.iota(picked.shape[:2], 1, I64), counts), (0, 1), picked.shape)
+        return ir.reduce(ir.select(mask, picked, 0.0), "sum", (1,))
+
+    message = _error(sums, sample(F32, 5, 4), np.array([[2, 0, 9]], np.int64))
+    assert "index 9 is outside of an axis of size 5" in message
 
 
 def test_rows_of_a_table() -> None:

@@ -1,5 +1,6 @@
 """Reductions over every set of axes, the places of extrema, and normalisations, with what is fused before and after."""
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from onnxc.compiler.codegen_cpu.plan_target import is_native
 from onnxc.compiler.codegen_cpu.schedules.reductions import STAGED_COST
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.decompose import decompose_kernel
@@ -173,6 +174,54 @@ def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
     assert native.kernels() == ["reduction"]
     for shape in [(2, 3, 5), (1, 1, 1), (3, 17, 33), (2, 0, 3), (2, 3, 0)]:
         native.check(sample(F32, *shape), sample(F32, *shape[:2], seed=1), bound=1e-6)
+
+
+def _counted(ir: Builder, counts: Value, shape: Sequence[Dim], axis: int) -> Value:
+    """bool[shape]: whether the place along an axis is below the count of its index along axis 0."""
+    return ir.less(ir.iota(shape, axis, I64), ir.broadcast(counts, (0,), shape))
+
+
+# Folds of x: f32[N, K, M, L, 5], where counts, i64[N], say which places along K and L do count.
+COUNTED_FOLDS: dict[str, Callable[[Builder, Value, Value, Value], Value]] = {
+    "sum": lambda ir, x, k, n: ir.reduce(
+        ir.select(ir.and_(_counted(ir, k, x.shape, 1), _counted(ir, n, x.shape, 3)), x, 0.0), "sum", (1, 3)
+    ),
+    "max of a function": lambda ir, x, k, n: ir.add(
+        ir.reduce(ir.select(_counted(ir, k, x.shape, 1), ir.abs(x), float("-inf")), "max", (1, 3)), 1.0
+    ),
+    "products": lambda ir, x, k, n: ir.reduce(ir.select(_counted(ir, n, x.shape, 3), x, 1.0), "prod", (3,)),
+    "one axis": lambda ir, x, k, n: ir.reduce(
+        ir.select(ir.and_(_counted(ir, k, x.shape, 1), _counted(ir, n, x.shape, 1)), x, 0.0), "sum", (1,)
+    ),
+    "what is left out counts": lambda ir, x, k, n: ir.reduce(
+        ir.select(_counted(ir, k, x.shape, 1), x, 2.0), "sum", (1, 3)
+    ),
+    "along an axis that is kept": lambda ir, x, k, n: ir.reduce(
+        ir.select(_counted(ir, k, x.shape, 2), x, 0.0), "sum", (1, 3)
+    ),
+    "along the last axis": lambda ir, x, k, n: ir.reduce(
+        ir.select(ir.less(ir.iota(x.shape, 3, I64), ir.iota(x.shape, 4, I64)), x, 0.0), "sum", (1, 3)
+    ),
+    "the other way": lambda ir, x, k, n: ir.reduce(
+        ir.select(ir.less(ir.broadcast(k, (0,), x.shape), ir.iota(x.shape, 1, I64)), x, 0.0), "sum", (1, 3)
+    ),
+    "other places": lambda ir, x, k, n: ir.reduce(
+        ir.select(ir.or_(_counted(ir, k, x.shape, 1), ir.less(0.5, x)), x, 0.0), "sum", (1, 3)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_folds_of_what_counts(target: Target) -> None:
+    def build(ir: Builder, x: Value, k: Value, n: Value) -> list[Value]:
+        return [fold(ir, x, k, n) for fold in COUNTED_FOLDS.values()]
+
+    native = Native(make(["f32[N, K, M, L, 5]", "i64[N]", "i64[N]"], build), target)
+    for shape in [(4, 3, 2, 7, 5), (4, 1, 1, 1, 5), (4, 0, 2, 3, 5), (4, 3, 2, 0, 5), (0, 3, 2, 1, 5)]:
+        x = sample(F32, *shape)
+        x[:, -1:, :, 1:] = np.nan
+        counts = [np.array(each[: shape[0]], np.int64) for each in ([2, 0, 9, -1], [3, 2, 2**40, 1])]
+        native.check(x, *counts, bound=1e-6)
 
 
 def test_a_mean_and_a_variance() -> None:

@@ -20,6 +20,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.fold_bounds import FoldBounds, bounds_by_axis, fold_bounds
 from onnxc.compiler.planning.loops.rows import Rows, identity
 from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ReductionSchedule
@@ -71,6 +72,7 @@ class _RowLoops:
         self.holds_rows = self.schedule.algorithm == "held" or (is_short and rows.writes_rows)
         self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm in ("rows", "held")
         self.staged = rows.staged(self.schedule.staged_cost)
+        self.bounds = fold_bounds(rows)
         kept_sizes = [self.shape[axis] for axis in self.kept]
         if self.lanes_are_columns:
             self.outer, self.unit_width = tuple(kept_sizes), 1
@@ -207,17 +209,48 @@ class _RowLoops:
             return f.loop(0, frame.size(product(outer)), 1, parts, carried)
 
         def rows(position: Int, *values: Reg) -> Sequence[Reg]:
-            folded = tuple(Index(coordinate) for coordinate in frame.split(position, tuple(sizes)))
-            after, before = list[Reg](), None
-            for ordinal, vector in enumerate(vectors):
-                e = self._evaluator(vector, frame.lanes, vector.mask)
-                if before is not None:
-                    e.take_over(before)
-                after += visit(e, self._index(vector, folded), None, *values[ordinal : ordinal + 1])
-                before = e
-            return after
+            return self._step(vectors, frame.split(position, tuple(sizes)), visit, values)
 
         return self._in_turn(frame.size(product(sizes)), 1, rows, carried, len(vectors))
+
+    def _step(
+        self, vectors: Sequence[_Vector], folded: Sequence[Int], visit: _Visit, values: Sequence[Reg]
+    ) -> Sequence[Reg]:
+        """The visits of one place of the folded axes, a vector of rows side by side after another."""
+        after, before = list[Reg](), None
+        for ordinal, vector in enumerate(vectors):
+            e = self._evaluator(vector, self.frame.lanes, vector.mask)
+            if before is not None:
+                e.take_over(before)
+            after += visit(e, self._index(vector, tuple(map(Index, folded))), None, *values[ordinal : ordinal + 1])
+            before = e
+        return after
+
+    def _below_bounds(
+        self, bounds: FoldBounds, vectors: Sequence[_Vector], visit: _Visit, carried: Sequence[Reg]
+    ) -> tuple[Reg, ...]:
+        """As `_for_columns` at the places that count, in a loop for each of the folded axes."""
+        frame, f = self.frame, self.frame.f
+        by_axis = bounds_by_axis(bounds)
+        index = self._index(vectors[0], [Index()] * len(self.axes))
+
+        def stop(axis: int) -> Int:
+            size = frame.size(self.shape[axis])
+            for bound in by_axis.get(axis, ()):
+                # A bound is the same for all lanes, and has 1 element along axes on which it does not depend.
+                own = zip(bound.axes, bound.count.shape, strict=True)
+                here = [Index() if extent == 1 else index[each] for each, extent in own]
+                size = f.smin(size, f.smax(frame.evaluator(1).value(bound.count, here), 0))
+            return size
+
+        stops = [stop(axis) for axis in self.axes]
+
+        def along(ordinal: int, folded: tuple[Int, ...], values: Sequence[Reg]) -> Sequence[Reg]:
+            if ordinal == len(stops):
+                return self._step(vectors, folded, visit, values)
+            return f.loop(0, stops[ordinal], 1, lambda i, *held: along(ordinal + 1, (*folded, i), held), values)
+
+        return tuple(along(0, (), carried))
 
     def _in_turn(
         self, stop: Int, step: int, visit: _Visit, values: Sequence[Reg], together: int = 1
@@ -270,8 +303,10 @@ class _RowLoops:
 
         step = partial(_more_extreme, kind) if self.rows.may_miss_nan(fold) else partial(combine, kind, dtype)
 
+        folded_value = fold.operands[0] if self.bounds is None else self.bounds.value
+
         def visit(e: Evaluator, index: Sequence[Index], tail: Reg | None, total: Reg) -> Sequence[Reg]:
-            x = e.spread(self._element(e, fold.operands[0], index, ordinal))
+            x = e.spread(self._element(e, folded_value, index, ordinal))
             if tail is not None and self.holds_rows:
                 # Not a choice of what is combined: LLVM would combine the few lanes alone, in a register that waits for
                 # the row before. The logarithm of a softmax of f32[2000, 17] took 74 us so, and takes 28.
@@ -280,7 +315,10 @@ class _RowLoops:
             return (combined if tail is None else f.select(tail, combined, total),)
 
         together = len(vectors)
-        totals = self._for_columns(vectors, visit, (start,) * (together * self._accumulators(fold, together)))
+        if self.bounds is None:
+            totals = self._for_columns(vectors, visit, (start,) * (together * self._accumulators(fold, together)))
+        else:
+            totals = self._below_bounds(self.bounds, vectors, visit, (start,) * together)
         folded: list[Reg] = []
         for first in range(together):
             total, *others = totals[first::together]

@@ -4,13 +4,16 @@ from onnxc.compiler.ir.building.pointwise import PointwiseBuilder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.primitives.indexed import HELD
 
 
 class IndexedBuilder(PointwiseBuilder):
     """Makes ops that pick, replace, order or count elements by what data says."""
 
-    def gather(self, data: Value, indices: Value, axis: int) -> Value:
-        """numpy.take: data[:axis] + indices.shape + data[axis + 1:]."""
+    def gather(self, data: Value, indices: Value, axis: int, *, are_held: bool = False) -> Value:
+        """numpy.take: data[:axis] + indices.shape + data[axis + 1:]; where indices `are_held`, none is outside."""
+        if are_held:
+            return self._one("gather", data, indices, axis=axis, known=HELD)
         return self._one("gather", data, indices, axis=axis)
 
     def gather_along(self, data: Value, indices: Value, axis: int) -> Value:

@@ -130,7 +130,7 @@ def _read(data: Value, batch: Value, rows: Value, columns: Value, shape: Sequenc
     images = ir.mul(ir.iota(data.shape[:1], 0, I64), ir.size(data.shape[1]))
     image = ir.unsqueeze(ir.gather(images, batch, 0), (1, 2))
     line = ir.mul(ir.add(image, rows), ir.size(data.shape[2]))
-    return ir.gather(pixels, ir.add(_row(line, shape, ir), _column(columns, shape, ir)), 0)
+    return ir.gather(pixels, ir.add(_row(line, shape, ir), _column(columns, shape, ir)), 0, are_held=True)
 
 
 def _row(value: Value, shape: Sequence[Dim], ir: Builder) -> Value:
