@@ -10,6 +10,7 @@ from onnxc.compiler.passes.layout.pad_masks import pad_masks
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
+from onnxc.compiler.passes.layout.turn_ordered_lines import turn_ordered_lines
 from onnxc.compiler.passes.layout.wide_masks import wide_masks
 from onnxc.compiler.passes.layout.window_products import window_products
 from onnxc.compiler.passes.layout.windows_of_few_channels import windows_of_few_channels
@@ -169,6 +170,7 @@ CPU_OPERANDS: tuple[Pass, ...] = (
     pad_few_channels,
     hold_block_weights,
     turn_gathered_sums,
+    turn_ordered_lines,
     known_indices,
     turn_before_repeating,
 )

@@ -1,7 +1,7 @@
 """Orders on a CPU: by heaps, by digits, or several lines at once, and whether a limit is looked for first."""
 
 from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
-from onnxc.compiler.ir.dtypes import DType
+from onnxc.compiler.ir.dtypes import F32, DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.loops.views import row_major
@@ -31,18 +31,32 @@ and 1007; 32 f64 898 and 1681, 56 1893 and 2065."""
 LONGEST_RADIX = (1 << 32) - 1
 """Counts of digits are kept in 32 bits."""
 
-MOST_KEPT = 8
-"""The best so many of a line are kept in registers, of as many lines at once as there are lanes.
+MOST_KEPT, MOST_WIDE_KEPT = 32, 24
+"""The best so many of a line go through registers, of as many lines at once as there are lanes; of wide keys fewer, for
+their code is written out for each, and takes LLVM a second.
 
-On one core with AVX-512, heaps and lanes: the best 8 of 128 lines of 64 f32 26.7 and 6.8 us, f64 22.2 and 9.7; 4 of
-6,400 lines of 8 f32 518 and 21, f64 550 and 26; 5 of 64 lines of 200 11.3 and 7.5."""
+On one core with AVX-512, heaps and lanes, us: the best 8 of 128 lines of 64 f32 26.7 and 6.8, f64 22.2 and 9.7; 4 of
+6,400 lines of 8 f32 518 and 21, f64 550 and 26; 5 of 64 lines of 200 11.3 and 7.5; 16 of 512 lines of 100 467 and 39,
+f64 649 and 81; 24 of these 643 and 41, f64 897 and 109; all of 1,024 lines of 32 648 and 62, of 16 f64 317 and 33."""
+
+MOST_NARROW_KEPT = 8
+"""The same of wide keys with vectors of 128 bits: 20 of 128 lines of 100 i64 54 and 137."""
 
 LONGEST_KEPT = 256
 """Longer lines meet few elements that are better than what they have: a heap looks at a vector of one line at once."""
 
+MOST_STEPS, MOST_WIDE_STEPS = 1 << 17, 1 << 15
+"""Lines that cross memory, where a heap looks at one element at once, may be longer with vectors of 512 bits, if their
+elements times those that are kept are no more than this.
+
+Heaps and lanes, us: the best 10 of 64 lines of 1,000 f32 79 and 22, f64 82 and 59; 32 208 and 68, f64 350 and 178; of
+4,000 the best 20 363 and 194, f64 486 and 667."""
+
 LEAST_FULL = 2
 """Where fewer than one of so many lanes have a line, lines are ordered one after another: the best 8 of 4 lines of 256
 took 2.6 us so, and 3.9 with 4 of 16 lanes."""
+
+NARROW_BITS, WIDE_BITS = 128, 512
 
 FEWEST_CHOSEN = 64
 WIDEST_CHOICE = 48
@@ -84,17 +98,21 @@ def ordering_schedule(problem: KernelProblem, target: Target) -> Schedule:
     is_whole = not (isinstance(length, int) and isinstance(count, int) and count < length)
     by_radix = stride == 1 and is_long and fits and is_whole
     threads = element_threads(target)
-    if _fits_lanes(op, threads.lanes):
+    if _fits_lanes(op, threads.lanes, target):
         return OrderingSchedule(algorithm="lanes", workers=threads)
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=threads)
 
 
-def _fits_lanes(op: Op, lanes: int) -> bool:
-    """Whether the best of each line fit registers, and lines are many, for all that is known, and short."""
+def _fits_lanes(op: Op, lanes: int, target: Target) -> bool:
+    """Whether lines are many and short, for all that is known, and what is kept of each is little."""
     shape, axis = op.operands[0].shape, op.int("axis")
     length, count = shape[axis], op.results[0].shape[axis]
     if not isinstance(length, int) or not isinstance(count, int) or len(shape) == 1:
         return False
     beside = shape[-1] if axis != len(shape) - 1 else shape[-2]
     are_many = not isinstance(beside, int) or beside * LEAST_FULL >= lanes
-    return are_many and 0 < count <= min(length, MOST_KEPT) and length <= LONGEST_KEPT
+    is_wide = op.operands[0].dtype.bits > F32.bits
+    most = MOST_KEPT if not is_wide else MOST_WIDE_KEPT if target.vector_bits > NARROW_BITS else MOST_NARROW_KEPT
+    steps = MOST_WIDE_STEPS if is_wide else MOST_STEPS
+    is_crossed = axis != len(shape) - 1 and target.vector_bits >= WIDE_BITS and length * count <= steps
+    return are_many and 0 < count <= min(length, most) and (length <= LONGEST_KEPT or is_crossed)
