@@ -17,8 +17,8 @@ from tests.codegen_cpu.support import EVERY_TARGET, Native, make, tensor
 FEATURES = 5
 TESTS = (LESS | EQUAL, LESS, GREATER | EQUAL, GREATER, EQUAL, LESS | GREATER)
 FOLDS = {"sum": sum, "min": min, "max": max}
-# Fewer rows than walk at once, as many, one more, more than a block has.
-ROWS = (0, 1, 3, 32, 33, 300)
+# Fewer rows than walk at once, nearly as many, as many, one more, nearly as many again, more than a block has.
+ROWS = (0, 1, 3, 25, 32, 33, 61, 300)
 
 
 @dataclass
@@ -123,6 +123,13 @@ MIXED = tuple(test | missing for test in TESTS for missing in (0, UNORDERED))
 @pytest.mark.parametrize("outcomes", [TESTS[:1], (3, 11), MIXED], ids=str)
 def test_the_leaf_is_that_of_a_walk_by_hand(outcomes: Sequence[int], dtype: DType, target: Target) -> None:
     assert_walks(Trees(37, 6, outcomes, 1), dtype, target=target)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize(("targets", "has_rows"), [(1, False), (3, False), (2, True)])
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_few_rows_walk_down_few_trees_together(count: int, targets: int, has_rows: bool, target: Target) -> None:
+    assert_walks(Trees(count, 4, MIXED, targets, has_rows), target=target)
 
 
 @pytest.mark.parametrize("outcomes", [(outcome,) for outcome in range(16)], ids=str)

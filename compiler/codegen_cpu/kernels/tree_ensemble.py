@@ -1,7 +1,8 @@
 """Tree ensembles: rows walk down trees, several vectors of walks at once, so that none need wait for what it gathers.
 
-A unit of work is a block of rows. Whole groups of its rows walk down one tree after another; a row that is left over,
-or alone, walks down a group of trees at once. Either way its scores are added up in the order of the trees.
+A unit of work is a block of rows. Whole groups of its rows walk down one tree after another. What is left over does so
+as well, the last row in several lanes, if that takes fewer walks; else each of these rows walks down a group of trees.
+Either way its scores are added up in the order of the trees.
 """
 
 from collections.abc import Callable, Sequence
@@ -146,23 +147,43 @@ class _Ensemble:
         def down_tree(tree: Reg) -> None:
             f.loop(0, grouped, walks, lambda row: self._rows_down_tree(group, row, tree))
 
-        f.if_(f.icmp("sgt", grouped, 0), lambda: f.loop(0, self.op.int("trees"), 1, down_tree))
-        f.loop(grouped, rows, 1, lambda row: self._row_down_trees(group, row))
+        trees, rest = self.op.int("trees"), f.sub(rows, grouped)
+
+        def rest_down_tree(tree: Reg) -> None:
+            self._rows_down_tree(group, grouped, tree, rest)
+
+        f.if_(f.icmp("sgt", grouped, 0), lambda: f.loop(0, trees, 1, down_tree))
+        f.if_(
+            f.icmp("sgt", f.mul(rest, -(-trees // walks)), trees),
+            lambda: f.loop(0, trees, 1, rest_down_tree),
+            lambda: f.loop(grouped, rows, 1, lambda row: self._row_down_trees(group, row)),
+        )
         if not in_result:
             self._write(group.scores, result, count)
 
-    def _rows_down_tree(self, group: _Rows, row: Reg, tree: Reg) -> None:
+    def _rows_down_tree(self, group: _Rows, row: Int, tree: Reg, count: Int | None = None) -> None:
+        """A group of rows from `row` on; of fewer than a group, `count`, the last one in all lanes behind it."""
         f, lanes = self.frame.f, self.frame.lanes
         root = f.splat(register(f.convert("trunc", tree, "i32")), lanes)
-        offsets = self._strides(f.lane_ids(self.offsets), 0)
-        starts = [f.add(f.add(group.first, row), start) for start in self.vectors]
-        reached = self._reached([_Walks(self._features(start), offsets, root) for start in starts])
-        if self.targets > 1 or len(self.tables) > 2:
+        walks = [self._walks_from(f.add(group.first, row), start, root, count) for start in self.vectors]
+        reached = self._reached(walks)
+        if self.targets > 1 or len(self.tables) > 2 or count is not None:
             self._note(reached)
-            f.loop(0, self.schedule.walks, 1, lambda each: self._vote(group, each, f.add(row, each)))
+            each_row = self.schedule.walks if count is None else count
+            f.loop(0, each_row, 1, lambda each: self._vote(group, each, f.add(row, each)))
             return
         for start, leaves in zip(self.vectors, reached, strict=True):
             self._count(group, f.gather(vector_type(self.element, lanes), self.tables[0], leaves), f.add(row, start))
+
+    def _walks_from(self, row: Int, start: int, root: Reg, count: Int | None) -> _Walks:
+        """The vector of walks of the rows from `start` on behind `row`, of which there are `count` in all."""
+        f, ids = self.frame.f, self.frame.f.lane_ids(self.offsets)
+        first: Int = start
+        if count is not None:
+            last = f.sub(count, 1)
+            left = register(f.convert("trunc", f.smax(f.sub(last, start), 0), ids.element))
+            ids, first = register(f.smin(ids, f.splat(left, self.frame.lanes))), f.smin(start, last)
+        return _Walks(self._features(f.add(row, first)), self._strides(ids, 0), root)
 
     def _row_down_trees(self, group: _Rows, row: Reg) -> None:
         f, trees, lanes, walks = self.frame.f, self.op.int("trees"), self.frame.lanes, self.schedule.walks
