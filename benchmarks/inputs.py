@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+WORDS = ("a", "bb", "hello world", "mail@host.org", "The Quick Brown Fox", "x" * 30, "", "nan")
+"""What tensors of texts are drawn from."""
+
 
 @dataclass(frozen=True)
 class InputSpec:
@@ -65,6 +68,10 @@ def make_input(spec: InputSpec, values: Mapping[str, int], rng: np.random.Genera
             return rng.integers(0, spec.high, shape).astype(spec.dtype)
         case "divisors":
             return rng.integers(1, spec.high, shape).astype(spec.dtype)
+        case "words":
+            return rng.choice(np.array(WORDS, object), shape)
+        case "digits":
+            return rng.integers(0, spec.high, shape).astype(str).astype(object)
         case "limits":
             return np.full(shape, spec.high, spec.dtype)
         case "ordinals":

@@ -114,6 +114,8 @@ def relative_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     different = ours != theirs
     if not different.any():
         return 0.0
+    if theirs.dtype.hasobject:
+        return float("inf")
     scale = float(np.abs(theirs).max())
     return float(np.abs(ours[different].astype(np.float64) - theirs[different]).max()) / (scale or 1.0)
 

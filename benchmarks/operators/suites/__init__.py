@@ -14,11 +14,13 @@ from benchmarks.operators.suites import (
     products,
     reductions,
     signals,
+    texts,
     windows,
 )
 
 SUITES = (
     elementwise, casts, reductions, normalizations, movements, indexing, windows, products, signals, learning,
+    texts,
 )  # fmt: skip
 
 

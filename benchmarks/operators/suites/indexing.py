@@ -107,6 +107,17 @@ def _orders() -> Iterator[OperatorCase]:
         whole = operand("x", dtype, (1024, length), high=100000)
         yield case("TopK(x, k)", whole, constants=f"int64[1] k = {{{length}}}", outputs="y, places")
 
+    # Lines that cross memory, and more than a few of short ones: the best of proposals, channels, whole columns.
+    crossing: Sequence[tuple[tuple[int, ...], int, int]] = (
+        ((8, 100, 64), 10, 1), ((8, 100, 64), 32, 1), ((20, 300, 5), 10, 1), ((4, 1000, 16), 20, 1),
+        ((1000, 16), 4, 0), ((1000, 16), 1000, 0), ((512, 100), 16, 1), ((7, 7, 500), 250, 2),
+    )  # fmt: skip
+    for (shape, k, axis), dtype in product(crossing, ("float32", "float64", "int64")):
+        high = 1 << 30 if dtype == "int64" else 0
+        x = operand("x", dtype, shape, "integers" if high else "normal", high)
+        constants = f"int64[1] k = {{{k}}}"
+        yield case(f"TopK<axis = {axis}>(x, k)", x, constants=constants, outputs="y, places")
+
 
 def _selections() -> Iterator[OperatorCase]:
     for dtype, shape in product(("float32", "bool", "int64"), ((128, 768), (8400,))):

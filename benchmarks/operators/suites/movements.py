@@ -122,6 +122,16 @@ def _filled() -> Iterator[OperatorCase]:
         )
         for mode in pads
     )
+    image = "int64[8] p = {0,0,1,1,0,0,1,1}"
+    for mode, dtype in product(pads, TYPES):
+        padded = case(f'Pad<mode = "{mode}">(x, p)', operand("x", dtype, (1, 3, 224, 224)), constants=image)
+        yield from in_forms([padded], "open")
+    for mode, shape in product(pads, ((8, 8000), (8, 16000))):
+        line = "int64[4] p = {0,200,0,200}"
+        yield case(f'Pad<mode = "{mode}">(x, p)', operand("x", "float32", shape), constants=line)
+    volume = "int64[10] p = {0,0,1,1,1,0,0,1,1,1}"
+    yield case("Pad(x, p)", operand("x", "float32", (1, 16, 8, 28, 28)), constants=volume)
+    yield case("Pad(x, p)", operand("x", "float32", (1, 32, 56, 56)), operand("p", "int64", (8,), "limits", 2))
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = (
         ((1, 1, 128, 128), (1, 12, 1, 1)), ((128, 1), (1, 768)), ((1, 768), (128, 1)), ((64, 96), (2, 3)),
         ((1, 8, 1, 64), (1, 1, 128, 1)),

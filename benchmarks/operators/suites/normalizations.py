@@ -19,6 +19,11 @@ def cases() -> Iterator[OperatorCase]:
                 continue
             softmax = case(f"{operator}<axis = {axis}>(x)", operand("x", dtype, shape))
             yield from in_forms([softmax], *FORMS) if (operator, dtype) == ("Softmax", "float32") else [softmax]
+    # Rows shorter than a vector, and a few elements longer.
+    for operator, width, dtype in product(("Softmax", "LogSoftmax"), (2, 3, 5, 8, 17, 50), ("float32", "float64")):
+        yield case(f"{operator}<axis = -1>(x)", operand("x", dtype, (4000, width)))
+    scores = operand("x", "float32", (1000, 50)), operand("t", "int64", (1000,), "integers", 50)
+    yield case("SoftmaxCrossEntropyLoss(x, t)", *scores, outputs="y, l")
     yield from in_forms(_layers(), *FORMS)
     yield from in_forms(_channels(), *FORMS)
 

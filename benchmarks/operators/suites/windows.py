@@ -114,6 +114,20 @@ def _samples() -> Iterator[OperatorCase]:
             f'RoiAlign<mode = "{mode}", output_height = 7, output_width = 7, sampling_ratio = 2>(x, r, i)',
             operand("x", "float32", (1, 64, 50, 50)), *rois,
         )  # fmt: skip
+    regions = (
+        ((1, 64, 50, 50), 64, 160, "output_height = 7, output_width = 7, spatial_scale = 0.25"),
+        ((2, 256, 25, 25), 20, 24, "output_height = 14, output_width = 14"),
+        ((2, 3, 125, 125), 20, 124, "output_height = 5, output_width = 3"),
+    )
+    # A region has as many samples as it has pixels, one, or so many.
+    for (shape, count, reach, options), samples in product(regions, (0, 1, 3)):
+        yield case(
+            f"RoiAlign<{options}, sampling_ratio = {samples}>(x, r, i)",
+            operand("x", "float32", shape),
+            operand("r", "float32", (count, 4), "boxes", reach),
+            operand("i", "int64", (count,), "integers", shape[0]),
+        )
+    yield case("MaxPool<kernel_shape = [101], strides = [1]>(x)", operand("x", "float32", (1, 8, 3999)))
     yield case(
         "CenterCropPad<axes = [2, 3]>(x, s)",
         operand("x", "float32", (1, 64, 56, 56)),
