@@ -31,13 +31,14 @@ and 1007; 32 f64 898 and 1681, 56 1893 and 2065."""
 LONGEST_RADIX = (1 << 32) - 1
 """Counts of digits are kept in 32 bits."""
 
-MOST_KEPT, MOST_WIDE_KEPT = 32, 24
+MOST_KEPT, MOST_WIDE_KEPT = 64, 48
 """The best so many of a line go through registers, of as many lines at once as there are lanes; of wide keys fewer, for
-their code is written out for each, and takes LLVM a second.
+their code is written out for each, and takes LLVM a third of a second.
 
 On one core with AVX-512, heaps and lanes, us: the best 8 of 128 lines of 64 f32 26.7 and 6.8, f64 22.2 and 9.7; 4 of
 6,400 lines of 8 f32 518 and 21, f64 550 and 26; 5 of 64 lines of 200 11.3 and 7.5; 16 of 512 lines of 100 467 and 39,
-f64 649 and 81; 24 of these 643 and 41, f64 897 and 109; all of 1,024 lines of 32 648 and 62, of 16 f64 317 and 33."""
+f64 649 and 81; 24 of these 643 and 41, f64 897 and 109; all of 1,024 lines of 32 648 and 62, of 64 1,222 and 256, of 48
+f64 1,651 and 269."""
 
 MOST_NARROW_KEPT = 8
 """The same of wide keys with vectors of 128 bits: 20 of 128 lines of 100 i64 54 and 137."""
