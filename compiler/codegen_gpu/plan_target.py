@@ -19,6 +19,7 @@ from onnxc.compiler.codegen_gpu.schedules.block_products import (
     block_measures,
     block_sweep,
 )
+from onnxc.compiler.codegen_gpu.schedules.compactions import compaction_candidates, compaction_measures
 from onnxc.compiler.codegen_gpu.schedules.contractions import (
     contraction_candidates,
     contraction_cost,
@@ -113,6 +114,8 @@ def _candidates(problem: KernelProblem, case: Case, target: Target, f32_operands
             return scatter_candidates(problem, case)
         case "scan":
             return scan_candidates(problem, case)
+        case "compaction":
+            return compaction_candidates(problem, case)
         case "recurrence":
             return (recurrence_schedule(problem, target, f32_operands),)
     return (ELEMENT_SCHEDULES[problem.kind](problem),)
@@ -155,11 +158,12 @@ _ARRANGES: tuple[KernelKind, ...] = ("attention", "contraction", "convolution", 
 
 # A program reads its queries once: a rotary embedding of them takes less time than to write and read them. Keys, values
 # and masks are read again by the programs of all queries, so that only what narrows or scales them is done there.
-# Rows of a product with weights of few bits are narrow in memory, and only widened for it. A scan reads an element once
-# or, where programs share lines, twice: what it counts is compared there, or widened.
+# Rows of a product with weights of few bits are narrow in memory, and only widened for it. A scan, or a search for what
+# is true, reads an element once or, where programs share them, twice: what it counts is compared there, or widened.
 _COMPUTES: Computes = {
     "attention": (16, REPEAT_LIMIT, REPEAT_LIMIT, REPEAT_LIMIT),
     "block_product": (WIDENING,),
+    "compaction": (REPEAT_LIMIT,),
     "scan": (REPEAT_LIMIT,),
 }
 
@@ -180,6 +184,7 @@ _MEASURES = {
     "ordering": ordering_measures,
     "scatter": scatter_measures,
     "scan": scan_measures,
+    "compaction": compaction_measures,
 }
 
 

@@ -363,13 +363,15 @@ class ScanSchedule(Schedule):
 
 @record(kw_only=True)
 class CompactionSchedule(Schedule):
-    """How the positions of what is true are found, in so many ranges: `units`.
+    """How the positions of what is true are written, in so many ranges: `units`.
 
-    `bits`: one after another; `vectors`: where there are many, as many at once as a vector of 512 bits has.
+    `bits`: one after another; `vectors`: where there are many, as many at once as a vector of 512 bits has; `blocks`:
+    so many elements at a time as `block` says.
     """
 
-    algorithm: Literal["bits", "vectors"]
+    algorithm: Literal["bits", "vectors", "blocks"]
     units: Dim
+    block: int = 0
 
 
 @record(kw_only=True)

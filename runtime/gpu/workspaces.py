@@ -116,6 +116,8 @@ class DeviceWorkspace:
         self.words[FRAME_POOL] = self.table.buffer_info()[0]
         self.words[FRAME_WEIGHTS] = shared.weights.address
         self.words[FRAME_STATUS] = self.status.address
+        # Without an arena all parts of it have no bytes, but kernels get addresses of memory that there is.
+        self.words[FRAME_ARENA] = self.status.address
         self.arena: Buffer | None = None
         self.pool = MemoryPool(self.device)
         self.incoming = Staging(self.device, "copies of the inputs")

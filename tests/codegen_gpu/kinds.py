@@ -66,6 +66,10 @@ def _depthwise(ir: Builder, x: Value, w: Value) -> Value:
     )
 
 
+def _compaction(ir: Builder, x: Value) -> Value:
+    return ir.true_positions(ir.less(0.0, x), 1000)
+
+
 def _attention(ir: Builder, q: Value, k: Value, v: Value) -> Value:
     return ir.attention(q, k, v, None, 0.125, False, 0.0)
 
@@ -166,6 +170,7 @@ KINDS: Mapping[str, Kind] = {
     "contraction_arranged": Kind(("T[64*B, 49, 96]", "T[96, 96]", "T[B, 3136, 96]"), _windows, dtypes=("bf16",)),
     "scan": Kind(("T[64, 3000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)),
     "scan_shared": Kind(("T[1, 1000000]",), lambda ir, x: ir.scan_axis(x, "sum", 1, False, False), dtypes=("f32",)),
+    "compaction": Kind(("T[N]",), _compaction, ("LDG.E.128",), ("f32",)),
     "scatter": Kind(("T[128, 64]", "i64[U, 1]", "T[U, 64]"), lambda ir, x, i, u: ir.scatter_nd(x, i, u, "add")),
     "scatter_last": Kind(
         ("T[1000, 64]", "i64[600, 1]", "T[600, 64]"),
