@@ -109,7 +109,9 @@ def find_problem(block: Block) -> Problem | None:
 def gathered_problem(block: Block, least: int) -> Problem | None:
     """The same with rows along all axes that A alone has, wherever they lie; those of size 1 are none.
 
-    Of rows in several strides the last ones are alone where they are known to be `least` or more.
+    Rows that lie behind one another in A are in that order, whatever that of the result is: a result is written row by
+    row in any order, but only such rows are read as one matrix. Of rows in several strides the last ones are alone
+    where they are known to be `least` or more.
     """
     plain = find_problem(block)
     if plain is None:
@@ -118,6 +120,9 @@ def gathered_problem(block: Block, least: int) -> Problem | None:
     assert loops is not None, plain
     rows = loops.wide(loops.rows)
     groups = _merge(rows, loops.sizes, loops.a_strides)
+    in_memory = _merge_in_any_order(rows, loops.sizes, loops.a_strides)
+    if len(in_memory) == 1:
+        return loops.problem(in_memory[0], plain.n, plain.k, ())
     last = product(loops.sizes[letter] for letter in groups[-1]) if groups else 1
     if len(groups) < 2 or (isinstance(last, int) and last >= least):
         return loops.problem(groups[-1] if groups else (), plain.n, plain.k, ())

@@ -114,6 +114,34 @@ def test_rows_that_lie_apart_in_one_stride_are_one_matrix() -> None:
     assert any("make_tensor_descriptor" in text for text in device.sources())
 
 
+TURNED_ROWS = [
+    # Gates of a recurrent layer, whose steps come first; an axis of the first operand alone that comes first.
+    ("btk,gk->tbg", ["bf16[B, 5, 64]", "bf16[256, 64]"], None),
+    ("mak,kn->amn", ["bf16[5, B, 64]", "bf16[64, 256]"], None),
+    # Windows of an image.
+    ("bcedfk,kn->bcedfn", ["bf16[B, 6, 4, 64]", "bf16[64, 256]"], (2, 3, 2, 2)),
+]
+
+
+@pytest.mark.parametrize(("equation", "types", "windows"), TURNED_ROWS, ids=[case[0] for case in TURNED_ROWS])
+def test_rows_are_one_matrix_as_they_lie_whatever_the_order_of_the_result(
+    equation: str, types: list[str], windows: tuple[int, ...] | None
+) -> None:
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        if windows is not None:
+            x = ir.transpose(ir.reshape(x, (x.shape[0], *windows, 64)), (0, 1, 3, 2, 4, 5))
+        return ir.mul(ir.dot(x, w, equation), 0.5)
+
+    device = Device(make(types, build))
+    assert device.kernels() == ["contraction"]
+    assert any("make_tensor_descriptor" in text for text in device.sources())
+    for batch in (0, 1, 3, 130):
+        shapes = [
+            [batch if text == "B" else int(text) for text in shape_text[5:-1].split(", ")] for shape_text in types
+        ]
+        device.check(*(sample(BF16, *shape, seed=seed) for seed, shape in enumerate(shapes)), bound=2e-2)
+
+
 BLOCKS = [
     ("mk,kn->mn", ["bf16[M, 72]", "bf16[72, 2048]"]),
     ("mk,nk->mn", ["bf16[M, 72]", "bf16[2056, 72]"]),
