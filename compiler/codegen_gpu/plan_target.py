@@ -86,8 +86,13 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
 
 
 def _reads(anchor: Op, ordinal: int, view: View) -> bool:
-    """Kernels step through any view, but for code of callers that gets pointers."""
-    return anchor.name != "native_call" or anchor.text("access") != "whole" or is_dense(view)
+    """Kernels step through any view, but for code of callers that gets pointers, and images with channels apart."""
+    match anchor.name:
+        case "native_call":
+            return anchor.text("access") != "whole" or is_dense(view)
+        case "convolution" if ordinal == 0:
+            return convolution.reads_image(anchor, view)
+    return True
 
 
 def _reads_picked(anchor: Op, ordinal: int, view: PickedView, target: Target) -> bool:

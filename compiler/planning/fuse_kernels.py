@@ -458,8 +458,8 @@ class _Fusion:
             # A turn that is not the broadcast's own is to be done once.
             return True
         if turn is not None and group.kind in FINISHES_ROWS and PRIMITIVES[op.name].elementwise:
-            return not self._is_read(turn, turn.operands[0], turned(turn))
-        return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, operand, turned(op))
+            return not self._is_read(turn, (0,), turned(turn))
+        return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, (0,), turned(op))
 
     def _has_picked_rows(self, value: Value) -> bool:
         """Whether a value is computed of rows that indices pick."""
@@ -529,7 +529,7 @@ class _Fusion:
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
-        ordinals = [ordinal for ordinal, value in enumerate(group.anchor.operands) if value == operand]
+        ordinals = _ordinals(group.anchor, operand)
         if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
             self._join(group, operand.op)
             operand = operand.op.operands[0]
@@ -540,7 +540,7 @@ class _Fusion:
                 self._join(group, op)
             self.picks.add(pick)
             value, chain = self._movements(pick.operands[0])
-        while pick is None and chain and not self._is_read(group.anchor, operand, view_through(value, chain)):
+        while pick is None and chain and not self._is_read(group.anchor, ordinals, view_through(value, chain)):
             value = chain.pop().results[0]
         if value.op is not None and value.op in self.inside and value.op.name != "constant":
             self.buffered.add(value)
@@ -556,7 +556,7 @@ class _Fusion:
         picked = None if data is None else pick_from(pick, data)
         for op in reversed(chain):
             picked = None if picked is None else picked.moved(op)
-        ordinals = (ordinal for ordinal, each in enumerate(anchor.operands) if each == operand)
+        ordinals = _ordinals(anchor, operand)
         is_read = picked is not None and all(self.reads_picked(anchor, ordinal, picked) for ordinal in ordinals)
         return pick if is_read else None
 
@@ -581,9 +581,13 @@ class _Fusion:
         while chain and view is None:
             value = chain.pop().results[0]
             view = view_through(value, chain)
-        return not chain or self._is_read(anchor, operand, view)
+        return not chain or self._is_read(anchor, _ordinals(anchor, operand), view)
 
-    def _is_read(self, anchor: Op, operand: Value, view: View | None) -> bool:
-        """Whether a kernel reads an operand as `view`, everywhere it has it."""
-        ordinals = (ordinal for ordinal, value in enumerate(anchor.operands) if value == operand)
+    def _is_read(self, anchor: Op, ordinals: Sequence[int], view: View | None) -> bool:
+        """Whether a kernel reads operands, by their ordinals, as `view`."""
         return view is not None and all(self.reads(anchor, ordinal, view) for ordinal in ordinals)
+
+
+def _ordinals(anchor: Op, operand: Value) -> tuple[int, ...]:
+    """Which operands of an anchor a value is."""
+    return tuple(ordinal for ordinal, value in enumerate(anchor.operands) if value == operand)

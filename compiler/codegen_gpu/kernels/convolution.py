@@ -42,6 +42,9 @@ from onnxc.compiler.planning.schedules import ConvolutionSchedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
 
+COPIED_BYTES = 4
+"""The fewest bytes that are copied to shared memory while tensor cores multiply."""
+
 M, N = 0, 1
 """The dimensions of a tile."""
 
@@ -63,6 +66,19 @@ def is_native(op: Op) -> bool:
 def reads_padding(anchor: Op, ordinal: int) -> bool:
     """Whether an operand is an image padded with a number, which products take where a window has no element."""
     return anchor.name == "convolution" and ordinal == 0 and padding_of(anchor) is not None
+
+
+def reads_image(anchor: Op, view: View) -> bool:
+    """Whether products read an image as it lies: channels that lie side by side, or are wide enough to be copied alone.
+
+    Narrower ones that lie apart are loaded one by one in the loop that multiplies, and not copied while it does. So are
+    those of which some, side by side, are no such copy, as one channel or three of 16 bits.
+    """
+    channels, itemsize = anchor.operands[1].shape[1], view.base.dtype.itemsize
+    is_odd = isinstance(channels, int) and channels * itemsize % COPIED_BYTES != 0
+    return (
+        is_odd or itemsize >= COPIED_BYTES or view.strides[parse_dimensions(anchor.text("dimensions")).x.channel] == 1
+    )
 
 
 def emit(kernel: Kernel, target: Target) -> KernelCode:

@@ -298,3 +298,34 @@ def test_threads_of_a_depthwise_convolution_read_their_own_weights(
     instructions = instruction_counts(kernel.cubin, DISASSEMBLER)
     assert not {name for name in instructions if name.startswith(("BAR", "LDG.E.U16", "LDS", "STS"))}, instructions
     assert (kernel.stack_bytes, kernel.shared_bytes) == (0, 0)
+
+
+# A channel of f32 is copied alone; one, or three, of 16 bits are no such copy together.
+READ_IMAGES = [
+    *((dtype, channels, True, pads) for pads in (False, True) for dtype, channels in ((BF16, 20), (F16, 6), (I8, 20))),
+    *((dtype, channels, False, False) for dtype, channels in ((F32, 20), (BF16, 3), (BF16, 1), (I8, 6))),
+]
+
+
+@pytest.mark.parametrize(("dtype", "channels", "is_turned", "pads"), READ_IMAGES)
+def test_narrow_channels_that_lie_apart_are_turned_first(
+    dtype: DType, channels: int, is_turned: bool, pads: bool
+) -> None:
+    """What casts an image writes its channels side by side; the padding is the convolution's own."""
+
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        x = ir.transpose(ir.cast(x, dtype), (0, 2, 1))
+        if pads:
+            x = ir.pad(x, (0, 1, 0), (0, 2, 0), 0)
+        sums = I32 if dtype == I8 else F32
+        options = {"strides": (1,), "low": (1,), "high": (1,), "dilations": (1,), "dtype": sums}
+        return ir.convolution(x, w, **options, dimensions="n0c,oi0->n0c")
+
+    device = Device(make([f"i32[B, {channels}, L]", f"{dtype}[8, {channels}, 3]"], build))
+    convolutions = [kernel for kernel in device.plan.kernels if kernel.kind == "convolution"]
+    reads_apart = [any(op.name == "transpose" for op in kernel.block.ops) for kernel in convolutions]
+    assert reads_apart == [not is_turned] * len(convolutions)
+    w = np.arange(8 * channels * 3).reshape(8, channels, 3) % 5 - 2
+    for batch, length in ((0, 5), (1, 0), (1, 7), (2, 40)):
+        x = np.arange(batch * channels * length).reshape(batch, channels, length) % 7 - 3
+        device.check(x.astype(np.int32), w.astype(dtype.numpy))
