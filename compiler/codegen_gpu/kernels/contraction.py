@@ -35,6 +35,8 @@ from onnxc.runtime.records import record
 M, N = 0, 1
 """The dimensions of a tile."""
 
+_FIRST: Int = 0
+
 GROUP_WARPS = 4
 """Warps that multiply together."""
 
@@ -119,8 +121,10 @@ class _Tiles:
         row_mask = self._mask(row, problem.rows, tile.rows)
         total = self._multiply(outer, starts, (row, row_mask), part, blocks)
         m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
-        coordinates = dict(outer) | dict(zip(problem.m, unravel(b, row, m_sizes), strict=True))
         letters = parse_equation(problem.dot.attributes["equation"])[2]
+        # Axes of size 1 are neither rows nor outer.
+        coordinates = dict.fromkeys(letters, _FIRST) | dict(outer)
+        coordinates |= dict(zip(problem.m, unravel(b, row, m_sizes), strict=True))
         # What copies has left its registers to those that multiply.
         parts = (
             [(starts[1], tile.columns, total)]

@@ -107,7 +107,7 @@ def find_problem(block: Block) -> Problem | None:
 
 
 def gathered_problem(block: Block, least: int) -> Problem | None:
-    """The same with rows along all axes that A alone has, wherever they lie; those of size 1 are none.
+    """The same with rows along all axes that A alone has, wherever they lie; axes of size 1 are no letters of it.
 
     Rows that lie behind one another in A are in that order, whatever that of the result is: a result is written row by
     row in any order, but only such rows are read as one matrix. Of rows in several strides the last ones are alone
@@ -122,11 +122,11 @@ def gathered_problem(block: Block, least: int) -> Problem | None:
     groups = _merge(rows, loops.sizes, loops.a_strides)
     in_memory = _merge_in_any_order(rows, loops.sizes, loops.a_strides)
     if len(in_memory) == 1:
-        return loops.problem(in_memory[0], plain.n, plain.k, ())
+        return loops.wide_problem(in_memory[0], plain)
     last = product(loops.sizes[letter] for letter in groups[-1]) if groups else 1
     if len(groups) < 2 or (isinstance(last, int) and last >= least):
-        return loops.problem(groups[-1] if groups else (), plain.n, plain.k, ())
-    return replace(loops.problem(tuple(rows), plain.n, plain.k, ()), gathers=True)
+        return loops.wide_problem(groups[-1] if groups else (), plain)
+    return replace(loops.wide_problem(tuple(rows), plain), gathers=True)
 
 
 def panel_problem(block: Block, left: int) -> Problem | None:
@@ -221,6 +221,11 @@ def picks_matrices(dot: Op, ordinal: int, pick: PickedView) -> bool:
         letter in terms[1 - ordinal] and letter in result for letter in picked_letters(terms[ordinal], pick)
     )
     return is_of_batch and at_least(product(pick.pick.operands[0].shape), 1)
+
+    def wide_problem(self, m: tuple[str, ...], plain: Problem) -> Problem:
+        """A problem with these rows; what has one step is no outer letter."""
+        problem = self.problem(m, plain.n, plain.k, ())
+        return replace(problem, outer=tuple(self.wide(problem.outer)))
 
 
 def _loops(dot: Op, left: int) -> _Loops | None:
