@@ -25,6 +25,7 @@ from onnxc.compiler.codegen_gpu.schedules.contractions import (
     contraction_cost,
     contraction_measures,
     contraction_sweep,
+    makes_together,
 )
 from onnxc.compiler.codegen_gpu.schedules.convolutions import (
     convolution_candidates,
@@ -80,6 +81,7 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
         shares_code=lambda op, ordinal: True,
         reads_padding=convolution.reads_padding,
         reads_picked=partial(_reads_picked, target=target),
+        pairs=makes_together,
         sweep=partial(_sweep, target=target),
         serves_less=partial(serves_less, target=target),
     )

@@ -23,6 +23,7 @@ from onnxc.compiler.planning.fusion.groups import (
     reads_no_padding,
     reads_none_picked,
 )
+from onnxc.compiler.planning.fusion.pair_products import Pairs, pairs_nothing
 from onnxc.compiler.planning.kernel_plan import Guard, Kernel, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
@@ -135,15 +136,14 @@ class PlanTarget:
     operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
     concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
     several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads those
-    that are operands, by their ordinals, of ops for which this says so; None where each keeps its own. reads_padding:
-    whether the kernel of an anchor pads an operand as it reads it. reads_picked: whether it reads an operand where
-    indices pick it. sweep: the cost at each number of a case's sweep,
-    infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the most work, in
-    the costs of the primitives, that is done again for each vector of elements that an index picks. repeat_limit: the
-    most that is done again in a second kernel. serves_less:
-    whether a kernel that is launched for the most of the symbols that it loads does what is right for less; None where
-    no kernel loads sizes. joins_sizes: whether calls in which sizes that are broadcast together are equal have kernels
-    of their own.
+    that are operands, by their ordinals, of ops for which this says so; None where each keeps its own.
+    reads_padding: whether the kernel of an anchor pads an operand as it reads it. reads_picked: whether it reads an
+    operand where indices pick it. pairs: the products that one kernel makes. sweep: the cost at each number of a
+    case's sweep, infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the
+    most work, in the costs of the primitives, that is done again for each vector of elements that an index picks.
+    repeat_limit: the most that is done again in a second kernel. serves_less: whether a kernel that is launched for the
+    most of the symbols that it loads does what is right for less; None where no kernel loads sizes. joins_sizes:
+    whether calls in which sizes that are broadcast together are equal have kernels of their own.
     """
 
     name: str
@@ -164,6 +164,7 @@ class PlanTarget:
     shares_code: Callable[[Op, int], bool] | None = None
     reads_padding: ReadsPadding = reads_no_padding
     reads_picked: ReadsPicked = reads_none_picked
+    pairs: Pairs = pairs_nothing
     serves_less: Callable[[Kernel], bool] | None = None
     joins_sizes: bool = False
 

@@ -25,6 +25,7 @@ from onnxc.compiler.planning.fusion.groups import (
     reads_no_padding,
     reads_none_picked,
 )
+from onnxc.compiler.planning.fusion.pair_products import Pairs, pair_products, pairs_nothing
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import is_picked_once, picks_rows
 from onnxc.compiler.planning.loops.picked_views import pick_from
@@ -82,6 +83,7 @@ def fuse_kernels(
     computes: Computes = NOTHING,
     reads_padding: ReadsPadding = reads_no_padding,
     reads_picked: ReadsPicked = reads_none_picked,
+    pairs: Pairs = pairs_nothing,
     *,
     inlines_movements: bool = False,
     index_limit: int = INDEX_LIMIT,
@@ -90,12 +92,13 @@ def fuse_kernels(
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
     Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape. inlines_movements: whether concatenations of a few parts,
-    and reshapes that join axes, are computed where they are read. index_limit: the most work that is done again for
-    each vector of elements that an index picks. repeat_limit: the most work that is done again in a second group.
+    write their result with its axes in any order and shape. pairs: the products that one kernel makes.
+    inlines_movements: whether concatenations of a few parts, and reshapes that join axes, are computed where they are
+    read. index_limit: the most work that is done again for each vector of elements that an index picks. repeat_limit:
+    the most work that is done again in a second group.
     """
     fusion = _Fusion(
-        ops, outputs, reads, arranges, computes, reads_padding, reads_picked,
+        ops, outputs, reads, arranges, computes, reads_padding, reads_picked, pairs,
         inlines_movements=inlines_movements, index_limit=index_limit, repeat_limit=repeat_limit,
     )  # fmt: skip
     fusion.grow_epilogues()
@@ -134,6 +137,7 @@ class _Fusion:
         computes: Computes,
         reads_padding: ReadsPadding,
         reads_picked: ReadsPicked,
+        pairs: Pairs,
         *,
         inlines_movements: bool,
         index_limit: int,
@@ -143,8 +147,7 @@ class _Fusion:
         self.reads = reads
         self.arranges = arranges
         self.computes = computes
-        self.reads_padding = reads_padding
-        self.reads_picked = reads_picked
+        self.reads_padding, self.reads_picked, self.pairs = reads_padding, reads_picked, pairs
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
@@ -224,7 +227,16 @@ class _Fusion:
             for member in group.ops:
                 self.members[member].append(group)
             self.buffered.update(group.outputs)
+        self._pair_products()
         self._count_costs()
+
+    def _pair_products(self) -> None:
+        """Makes one group of two products that a kernel makes together."""
+        for first in [*pair_products(self.groups, self.uses, self.outputs, self.pairs)]:
+            self.groups.remove(first)
+            self.buffered.difference_update(first.outputs)
+            own = next(group for group in self.groups if first.anchor is group.anchor)
+            self.members.update({op: [own] for op in first.ops})
 
     def _follow(self, group: Group) -> None:
         while following := self._following(group):
@@ -443,8 +455,8 @@ class _Fusion:
             return
         if not self._is_recomputable(producer) or self._mixes_axes(group, op):
             self.buffered.add(operand)
-        elif op is group.anchor and not self._inlines(group, operand):
-            self._need_view(group, operand)
+        elif op in (group.anchor, group.beside) and not self._inlines(group, operand):
+            self._need_view(group, op, operand)
         elif self._is_rather_moved_first(group, op, operand):
             self.buffered.add(operand)
 
@@ -524,23 +536,23 @@ class _Fusion:
     def _is_in_memory(self, op: Op, value: Value) -> bool:
         return op not in self.inside or value in self.buffered or not self._is_recomputable(op)
 
-    def _need_view(self, group: Group, operand: Value) -> None:
+    def _need_view(self, group: Group, anchor: Op, operand: Value) -> None:
         """The deepest buffer is read of which `operand` is a view that the kernel takes; the movements join the group.
 
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
-        ordinals = _ordinals(group.anchor, operand)
-        if operand.op in self.inside and all(self.reads_padding(group.anchor, ordinal) for ordinal in ordinals):
+        ordinals = _ordinals(anchor, operand)
+        if operand.op in self.inside and all(self.reads_padding(anchor, ordinal) for ordinal in ordinals):
             self._join(group, operand.op)
             operand = operand.op.operands[0]
         value, chain = self._movements(operand)
-        pick = self._picked(group.anchor, operand, value, chain)
+        pick = self._picked(anchor, operand, value, chain)
         if pick is not None:
             for op in (*chain, pick):
                 self._join(group, op)
             self.picks.add(pick)
             value, chain = self._movements(pick.operands[0])
-        while pick is None and chain and not self._is_read(group.anchor, ordinals, view_through(value, chain)):
+        while pick is None and chain and not self._is_read(anchor, ordinals, view_through(value, chain)):
             value = chain.pop().results[0]
         if value.op is not None and value.op in self.inside and value.op.name != "constant":
             self.buffered.add(value)

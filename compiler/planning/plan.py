@@ -320,7 +320,8 @@ def fuse_for(
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """What `fuse_kernels` gives for the kernels of a target."""
     return fuse_kernels(
-        *(ops, outputs, target.reads, target.arranges, target.computes, target.reads_padding, target.reads_picked),
+        *(ops, outputs, target.reads, target.arranges, target.computes),
+        *(target.reads_padding, target.reads_picked, target.pairs),
         inlines_movements=target.inlines_movements,
         index_limit=target.index_limit,
         repeat_limit=target.repeat_limit,

@@ -243,7 +243,8 @@ class ContractionSchedule(Schedule):
     packs_columns: these are copied before they are multiplied, in the type of the sums. keeps_rows: once for all
     panels. resident: how many programs there are at most, each of which makes one tile after the other; 0 for one tile
     of each. hands_over: warps of their own copy blocks, and leave registers to those that multiply. quarters: what
-    follows a tile of many sums is computed for a quarter of its columns at a time, not for half of them.
+    follows a tile of many sums is computed for a quarter of its columns at a time, not for half of them. products: how
+    many are made of the same rows, each in tiles of their own.
     """
 
     algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
@@ -259,6 +260,7 @@ class ContractionSchedule(Schedule):
     resident: int = 0
     hands_over: bool = False
     quarters: bool = False
+    products: int = 1
 
 
 @record(kw_only=True)

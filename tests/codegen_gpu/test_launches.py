@@ -22,11 +22,11 @@ OF_A_LAYER = {
     "encoder": (encoder, 7, 4),
     "vision": (vision, 7, 4),
     "decoder": (decoder, 8, 3),
-    "llama": (llama, 9, 3),
+    "llama": (llama, 8, 3),
 }
 """Launches of a layer, and of all that is beside layers: embeddings, masks, what is behind the last layer.
 
-Of a layer: attention, four products (five with a gate), two normalisations, and one where there is a cache."""
+Of a layer: attention, four products (a gate is made with what it weighs), two normalisations, and one for a cache."""
 
 
 @cache

@@ -102,7 +102,8 @@ def stages_of(kernel: TakenKernel) -> int | None:
     product = tile_problem(kernel.planned.block)
     if product is not None and isinstance(product.depth, int) and product.depth <= (LEAST_STAGES - 1) * tile.depth:
         return None
-    stage = (tile.rows + tile.columns) * tile.depth * COPIED_BYTES
+    columns = getattr(schedule, "products", 1) * tile.columns
+    stage = (tile.rows + columns) * tile.depth * COPIED_BYTES
     return min(workers.stages, kernel.device.shared_bytes // stage)
 
 

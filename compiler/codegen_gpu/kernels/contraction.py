@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from onnxc.compiler.codegen_gpu.schedules.block_copies import BlockSide, block_sides, column_strides
 from onnxc.compiler.codegen_gpu.schedules.cards import WARP_THREADS
 from onnxc.compiler.codegen_gpu.schedules.elements import accumulator_of
-from onnxc.compiler.codegen_gpu.schedules.product_tiles import HALVED_SUMS, tile_problem
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import HALVED_SUMS, products_of, tile_problem
 from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value, offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import MULTIPLIED, register_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
@@ -27,7 +27,7 @@ from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.matrix_products import Problem
-from onnxc.compiler.planning.loops.views import View, row_major
+from onnxc.compiler.planning.loops.views import View, known_view, row_major
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Tile
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
@@ -52,30 +52,37 @@ def emit(kernel: Kernel, target: Target) -> KernelCode:
     tiles = _Tiles(open_kernel(kernel, target, rank=2), problem, schedule).emit()
     if schedule.split == 1:
         return KernelCode((tiles,), element_counts(kernel))
-    return KernelCode(
-        (tiles, emit_total(open_kernel(kernel, target), problem.dot, schedule.split)), element_counts(kernel)
-    )
+    dots = products_of(kernel.block)
+    return KernelCode((tiles, emit_totals(open_kernel(kernel, target), dots, schedule.split)), element_counts(kernel))
 
 
 @record
 class _Blocks:
-    """Operands that are copied in whole blocks, which fill what is outside of an operand with zeros."""
+    """Operands that are copied in whole blocks, which fill what is outside of an operand with zeros.
 
-    descriptors: tuple[Expr, Expr]
+    The first one is multiplied by each of the others; `sides` are that of the first one and of any other.
+    """
+
+    descriptors: tuple[Expr, ...]
     sides: tuple[BlockSide, BlockSide]
 
     def multiply(
-        self, b: SourceBuilder, starts: tuple[Int, Int], range: tuple[Int, Int], depth: int, total: Expr
+        self, b: SourceBuilder, starts: tuple[Int, Int], range: tuple[Int, Int], depth: int, totals: Sequence[Expr]
     ) -> None:
-        """Adds the products along a range of k to the sums of a tile."""
+        """Adds the products along a range of k to the sums of a tile of each."""
+        (first, *others), (left, right) = self.descriptors, self.sides
         with b.loop(*range, depth, prefix="k") as k:
-            x, y = (
-                f"{descriptor}.load([{start}, {k}])" if side.depth_is_dense else f"{descriptor}.load([{k}, {start}])"
-                for descriptor, side, start in zip(self.descriptors, self.sides, starts, strict=True)
-            )
-            left = b.let(x if self.sides[0].depth_is_dense else f"{x}.T", frozenset((M, N)))
-            right = b.let(f"{y}.T" if self.sides[1].depth_is_dense else y, frozenset((M, N)))
-            b.assign(total, f"tl.dot({left}, {right}, {total}, out_dtype=tl.float32)")
+            text = _block(first, left, starts[0], k)
+            x = b.let(text if left.depth_is_dense else f"{text}.T", frozenset((M, N)))
+            for other, total in zip(others, totals, strict=True):
+                text = _block(other, right, starts[1], k)
+                y = b.let(f"{text}.T" if right.depth_is_dense else text, frozenset((M, N)))
+                b.assign(total, f"tl.dot({x}, {y}, {total}, out_dtype=tl.float32)")
+
+
+def _block(descriptor: Expr, side: BlockSide, start: Int, k: Int) -> str:
+    """A block of an operand, which begins at `start` and k."""
+    return f"{descriptor}.load([{start}, {k}])" if side.depth_is_dense else f"{descriptor}.load([{k}, {start}])"
 
 
 @dataclass
@@ -89,6 +96,8 @@ class _Tiles:
     def __post_init__(self) -> None:
         self.tile, self.parts = self.schedule.tile, self.schedule.split
         self.tiles: tuple[Dim, Dim] = (0, 0)
+        self.dots = products_of(self.frame.kernel.block)
+        self.columns = [self.problem.b, *(known_view(dot.operands[1]) for dot in self.dots[1:])]
 
     def emit(self) -> DeviceStep:
         """The whole kernel: a tile for each program, or one after the other."""
@@ -119,31 +128,35 @@ class _Tiles:
         starts = b.mul(row_tile, tile.rows), b.mul(column_tile, tile.columns)
         row = b.add(starts[0], b.lanes(M, tile.rows))
         row_mask = self._mask(row, problem.rows, tile.rows)
-        total = self._multiply(outer, starts, (row, row_mask), part, blocks)
+        totals = self._multiply(outer, starts, (row, row_mask), part, blocks)
         m_sizes = [frame.size(problem.sizes[letter]) for letter in problem.m]
         letters = parse_equation(problem.dot.attributes["equation"])[2]
         # Axes of size 1 are neither rows nor outer.
         coordinates = dict.fromkeys(letters, _FIRST) | dict(outer)
         coordinates |= dict(zip(problem.m, unravel(b, row, m_sizes), strict=True))
         # What copies has left its registers to those that multiply.
-        parts = (
+        most = HALVED_SUMS // len(totals)
+        columns = [
             [(starts[1], tile.columns, total)]
             if self.schedule.hands_over
-            else halves(frame, tile, starts[1], total, HALVED_SUMS)
-        )
+            else halves(frame, tile, starts[1], total, most)
+            for total in totals
+        ]
         if self.schedule.quarters:
-            parts = [half for start, width, sums in parts for half in in_halves(frame, tile.rows, start, width, sums)]
-        for start, width, sums in parts:
+            columns = [[half for each in own for half in in_halves(frame, tile.rows, *each)] for own in columns]
+        for alike in zip(*columns, strict=True):
+            (start, width, _), sums = alike[0], [own for _, _, own in alike]
             column = b.add(start, b.lanes(N, width))
             masks = {M: row_mask, N: self._mask(column, problem.columns, tile.columns)}
             lanes = {M: b.lanes(M, tile.rows), N: b.lanes(N, width)}
             e = frame.evaluator(lanes, {dim: mask for dim, mask in masks.items() if mask is not None})
             coordinates[problem.n] = column
             index = [coordinates[letter] for letter in letters]
-            if self.parts > 1:
-                write_part(frame, e, problem.dot, sums, index, part)
-            else:
-                write_result(frame, e, problem.dot, sums, index)
+            if self.parts == 1:
+                write_results(frame, e, dict(zip(self.dots, sums, strict=True)), index)
+                continue
+            for ordinal, (dot, own) in enumerate(zip(self.dots, sums, strict=True)):
+                write_part(frame, e, dot, own, index, b.add(part, ordinal * self.parts))
 
     def _mask(self, position: Int, size: Dim, tile: int) -> Expr | None:
         if isinstance(size, int) and size % tile == 0:
@@ -157,8 +170,8 @@ class _Tiles:
         rows: tuple[Int, Expr | None],
         part: Int,
         blocks: "_Blocks | None",
-    ) -> Expr:
-        """The sum of products along k, as f32 or i32."""
+    ) -> list[Expr]:
+        """The sums of products along k, as f32 or i32."""
         frame, b, problem, tile = self.frame, self.frame.b, self.problem, self.tile
         dot, depth = problem.dot, problem.depth
         accumulator = F32 if dot.operands[0].dtype.is_float else dot.dtype()
@@ -168,18 +181,22 @@ class _Tiles:
             frame.size(depth) if self.parts == 1 else b.minimum(b.add(first, frame.size(per_part)), frame.size(depth))
         )
         shape, type = f"[{tile.rows}, {tile.columns}]", register_type(accumulator)
-        total = b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N)))
+        totals = [b.variable(f"tl.zeros({shape}, {type})", frozenset((M, N))) for _ in self.dots]
         if blocks is not None:
-            blocks.multiply(b, starts, (first, stop), tile.depth, total)
-            return total
+            blocks.multiply(b, starts, (first, stop), tile.depth, totals)
+            return totals
         (row, row_mask), column = rows, b.add(starts[1], b.lanes(N, tile.columns))
         masks = row_mask, self._mask(column, problem.columns, tile.columns)
         is_whole = is_multiple(depth, tile.depth) and (self.parts == 1 or is_multiple(per_part, tile.depth))
         a_k, b_k = b.lanes(N, tile.depth), b.lanes(M, tile.depth)
         b_strides = column_strides(problem, self.schedule.packing is not None)
-        sides = self._offset(problem.left, outer), self._offset(1 - problem.left, outer)
-        left = self._pointers(problem.a, problem.a_strides, sides[0], (row, problem.m), (b.add(first, a_k), problem.k))
-        right = self._pointers(problem.b, b_strides, sides[1], (column, (problem.n,)), (b.add(first, b_k), problem.k))
+        a = self._offset(problem.left, outer, problem.a)
+        left = self._pointers(problem.a, problem.a_strides, a, (row, problem.m), (b.add(first, a_k), problem.k))
+        places = (column, (problem.n,)), (b.add(first, b_k), problem.k)
+        rights = [
+            self._pointers(view, b_strides, self._offset(1 - problem.left, outer, view), *places)
+            for view in self.columns
+        ]
         option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
         if dot.operands[0].dtype in MULTIPLIED:
             # Tensor cores of sm_90 keep about 14 bits of a sum of 8-bit floats: each tile of depth is added in f32.
@@ -187,12 +204,13 @@ class _Tiles:
         with b.loop(first, stop, tile.depth, prefix="k") as k:
             inside = None if is_whole else (b.compare(b.add(k, a_k), "<", stop), b.compare(b.add(k, b_k), "<", stop))
             x = self._load(left, masks[M], None if inside is None else inside[0], problem.a.base.dtype)
-            y = self._load(right, masks[N], None if inside is None else inside[1], problem.b.base.dtype)
-            b.assign(total, f"tl.dot({x}, {y}, {total}{option}, out_dtype={type})")
-            for pointers, strides in ((left, problem.a_strides), (right, b_strides)):
+            for right, total in zip(rights, totals, strict=True):
+                y = self._load(right, masks[N], None if inside is None else inside[1], problem.b.base.dtype)
+                b.assign(total, f"tl.dot({x}, {y}, {total}{option}, out_dtype={type})")
+            for pointers, strides in ((left, problem.a_strides), *((right, b_strides) for right in rights)):
                 step = b.mul(frame.size(strides[problem.k[-1]]), tile.depth)
                 b.assign(pointers, f"{pointers} + {step}")
-        return total
+        return totals
 
     def _blocks(self, outer: Mapping[str, Int]) -> "_Blocks":
         """Both operands as the copy engine is told of them, for a place along the outer letters."""
@@ -200,15 +218,18 @@ class _Tiles:
         sides = block_sides(self.problem, frame.target, self.schedule.packing is not None)
         assert sides is not None, self.schedule
         descriptors = []
-        offsets = (self._offset(operand, outer) for operand in (self.problem.left, 1 - self.problem.left))
-        for side, count, offset in zip(sides, (tile.rows, tile.columns), offsets, strict=True):
+        others = [replace(sides[1], view=view) for view in self.columns]
+        operands = (self.problem.left, *[1 - self.problem.left] * len(others))
+        counts = (tile.rows, *[tile.columns] * len(others))
+        for operand, side, count in zip(operands, (sides[0], *others), counts, strict=True):
+            offset = self._offset(operand, outer, side.view)
             size, depth, stride = (frame.size(dim) for dim in (side.size, self.problem.depth, side.stride))
             shape = f"[{size}, {depth}]" if side.depth_is_dense else f"[{depth}, {size}]"
             block = f"[{count}, {tile.depth}]" if side.depth_is_dense else f"[{tile.depth}, {count}]"
             base = f"{frame.input(side.view.base)} + {offset}"
             text = f"tl.make_tensor_descriptor({base}, shape={shape}, strides=[{stride}, 1], block_shape={block})"
             descriptors.append(b.let(text, prefix="d"))
-        return _Blocks((descriptors[0], descriptors[1]), sides)
+        return _Blocks(tuple(descriptors), sides)
 
     def _pointers(
         self,
@@ -227,10 +248,10 @@ class _Tiles:
             buffer = b.let(f"{buffer}.to(tl.pointer_type({MULTIPLIED[view.base.dtype]}))").text
         return b.variable(f"{buffer} + {b.add(*terms)} + {shape}", frozenset((M, N)))
 
-    def _offset(self, operand: int, outer: Mapping[str, Int]) -> Int:
-        """Where an operand of the op begins for a place along the outer letters, in elements."""
+    def _offset(self, operand: int, outer: Mapping[str, Int], view: View) -> Int:
+        """Where a view that lies as an operand of the op does begins for a place along the outer letters."""
         frame, b, problem = self.frame, self.frame.b, self.problem
-        view, strides, pick = problem.operand(operand)
+        _, strides, pick = problem.operand(operand)
         terms = [b.mul(coordinate, frame.size(strides[letter])) for letter, coordinate in outer.items()]
         if pick is not None:
             index = [outer.get(letter, 0) for letter in problem.letters(operand)]
@@ -284,9 +305,16 @@ def tile_coordinates(b: SourceBuilder, ordinal: Int, row_tiles: Int, column_tile
 
 def write_result(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, index: Sequence[Int]) -> None:
     """The pointwise ops that follow an anchor, on its result in registers, and the way to memory."""
-    b, value, root = frame.b, anchor.results[0], frame.root
-    accumulated = F32 if value.dtype.is_float else value.dtype
-    e.bound[value] = emit_cast(total, accumulated, value.dtype, b) if total.dims else total
+    write_results(frame, e, {anchor: total}, index)
+
+
+def write_results(frame: KernelFrame, e: Evaluator, totals: Mapping[Op, Expr], index: Sequence[Int]) -> None:
+    """The same of what follows several."""
+    root = frame.root
+    for anchor, total in totals.items():
+        value = anchor.results[0]
+        accumulated = F32 if value.dtype.is_float else value.dtype
+        e.bound[value] = emit_cast(total, accumulated, value.dtype, frame.b) if total.dims else total
     offset = offset_in_result(e, root, index)
     e.store(e.value(computed_value(root), index), root.dtype, frame.output(), offset)
 
@@ -301,17 +329,26 @@ def write_part(frame: KernelFrame, e: Evaluator, anchor: Op, total: Expr, index:
 
 def emit_total(frame: KernelFrame, anchor: Op, parts: int) -> DeviceStep:
     """The launch that adds up the parts of each element."""
-    value = anchor.results[0]
-    count = product(value.shape)
+    return emit_totals(frame, (anchor,), parts)
+
+
+def emit_totals(frame: KernelFrame, anchors: Sequence[Op], parts: int) -> DeviceStep:
+    """The same of several results of one shape, the parts of the first of them first."""
+    shape = anchors[0].results[0].shape
+    count = product(shape)
 
     def write(e: Evaluator, offset: Int) -> None:
         b = frame.b
         pointer = frame.scratch("parts", F32)
-        total = e.load(F32, pointer, offset)
-        for part in range(1, parts):
-            other = e.load(F32, pointer, b.add(offset, b.mul(e.size(count), part)))
-            total = b.let(f"{total} + {other}", total.dims)
-        write_result(frame, e, anchor, total, unravel(b, offset, [frame.size(size) for size in value.shape]))
+        totals: dict[Op, Expr] = {}
+        for ordinal, anchor in enumerate(anchors):
+            first = ordinal * parts
+            total = e.load(F32, pointer, b.add(offset, b.mul(e.size(count), first)))
+            for part in range(first + 1, first + parts):
+                other = e.load(F32, pointer, b.add(offset, b.mul(e.size(count), part)))
+                total = b.let(f"{total} + {other}", total.dims)
+            totals[anchor] = total
+        write_results(frame, e, totals, unravel(b, offset, [frame.size(size) for size in shape]))
 
     joining = frame.joining
     return frame.flat(count, write, joining.tile.columns, joining.workers).steps[0]

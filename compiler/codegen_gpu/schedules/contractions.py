@@ -23,6 +23,7 @@ from onnxc.compiler.codegen_gpu.schedules.product_tiles import (
     arithmetic_of,
     multiplies,
     product_seconds,
+    products_of,
     samples_of,
     splits,
     tile_problem,
@@ -32,16 +33,21 @@ from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple, power_
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
+from onnxc.compiler.ir.module import Op
+from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.matrix_products import Problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Tile, Warps
 from onnxc.compiler.target import Target
 
-__all__ = ["contraction_candidates", "contraction_cost", "contraction_measures", "contraction_sweep"]
+__all__ = ["contraction_candidates", "contraction_cost", "contraction_measures", "contraction_sweep", "makes_together"]
 
 LEAST_ROWS = 16
 """The fewest rows that tensor cores multiply."""
+
+LEAST_COLUMNS = 16
+"""The fewest columns of a tile of each product."""
 
 FEW_ROWS = 16
 """A product with so many rows at most, as when tokens are generated, is a matter of reading the other operand."""
@@ -91,6 +97,21 @@ _DESCRIPTOR_BYTES = 128
 """What the copy engine is told of an operand, in memory of each program's own."""
 
 
+def makes_together(first: Op, second: Op) -> bool:
+    """Whether two products of the same rows by constants of one shape are made by one kernel.
+
+    16-bit columns that begin at multiples of 16 bytes are read as they lie: others would be packed.
+    """
+    (x, w), (y, v) = first.operands, second.operands
+    _, right, result = parse_equation(first.text("equation"))
+    is_alike = x == y and w.tensor == v.tensor and first.text("equation") == second.text("equation")
+    is_narrow = (
+        x.dtype == w.dtype and x.dtype in (F16, BF16) and is_multiple(w.shape[-1], ALIGNED_BYTES // x.dtype.itemsize)
+    )
+    is_constant = all(each.op is not None and each.op.name == "constant" for each in (w, v))
+    return is_alike and is_narrow and is_constant and w.rank == 2 and right[-1] == result[-1]
+
+
 def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
     """The sizes of a product; calls are told apart by the number of rows, or of products where rows are known."""
     gemm = tile_problem(problem.block)
@@ -130,17 +151,22 @@ def contraction_candidates(
     arithmetic = arithmetic_of(dtype, F32 if dtype.is_float else gemm.dot.dtype(), f32_operands)
     packing = _packing(problem, gemm)
     has_sides = block_sides(gemm, target, packing is not None) is not None
-    sizes = [case.sizes[name] for name in ("rows", "columns", "depth")]
+    count = len(products_of(problem.block))
+    sizes = [case.sizes["rows"], count * case.sizes["columns"], case.sizes["depth"]]
     if case.sweep is not None and case.sweep.measure == "rows":
         sizes[0] = case.sweep.samples[-1]
     candidates: list[ContractionSchedule] = []
     stored = max(value.dtype.itemsize for value in problem.block.results) if has_sides and not gemm.outer else 0
     most_sums = _most_sums(arithmetic, dtype, model)
-    for tile, warps in _tiles(dtype, sizes, stored, most_sums, model, is_copied=has_sides):
+    for whole, warps in _tiles(dtype, sizes, stored, most_sums, model, is_copied=has_sides):
+        # Tiles of several products take what one of all their columns does.
+        tile = replace(whole, columns=whole.columns // count)
+        if tile.columns < LEAST_COLUMNS:
+            continue
         for split in splits(max(1, case.sizes["depth"]) // tile.depth) if case.is_bounded else (1,):
             copied = has_sides and tile.rows >= LEAST_COPIED_ROWS
-            resident = _resident(gemm, tile, model) if copied and split == 1 else 0
-            if resident and tile.rows * tile.columns != _resident_tile(stored):
+            resident = _resident(gemm, whole, model) if copied and split == 1 else 0
+            if resident and whole.rows * whole.columns != _resident_tile(stored):
                 continue
             programs = _programs(gemm, tile, split)
             schedule = ContractionSchedule(
@@ -152,10 +178,11 @@ def contraction_candidates(
                 block_copies=copied,
                 packing=packing,
                 joining=joining_of(product(gemm.dot.results[0].shape)) if split > 1 else None,
-                shared_bytes=_parts_bytes(gemm, case, split),
-                program_bytes=2 * _DESCRIPTOR_BYTES if copied else 0,
+                shared_bytes=count * _parts_bytes(gemm, case, split),
+                program_bytes=(1 + count) * _DESCRIPTOR_BYTES if copied else 0,
                 programs=0 if not copied else minimum(programs, resident) if resident else programs,
                 resident=resident,
+                products=count,
             )
             candidates.append(replace(schedule, fallbacks=_in_quarters(schedule, warps)))
     return [*candidates, *_handing_over(gemm, candidates, sizes, stored, model)]
@@ -169,6 +196,8 @@ def _handing_over(
     tile = HANDED_OVER
     is_filled = sizes[0] >= tile.rows and sizes[1] >= tile.columns and sizes[2] >= tile.depth
     if alike is None or _resident_tile(stored) != RESIDENT_TILE or not (model.card.hands_over and is_filled):
+        return
+    if alike.products > 1:
         return
     # What is stored goes through shared memory by halves of the rows.
     item, room = gemm.dot.operands[0].dtype.itemsize, model.card.shared_bytes_per_sm - model.card.reserved_shared_bytes
@@ -192,7 +221,7 @@ def _in_quarters(schedule: ContractionSchedule, warps: Warps) -> tuple[Contracti
     By Triton 3.9 for sm_90, of f16: 128 x 128 to which a bias and f32 are added had 168 bytes of stack in halves, and
     128 x 256 of 50257 columns of f32 24 bytes; in quarters both had none, with 206 and 180 registers.
     """
-    sums = schedule.tile.rows * schedule.tile.columns // (warps.count * WARP_THREADS)
+    sums = schedule.products * schedule.tile.rows * schedule.tile.columns // (warps.count * WARP_THREADS)
     return (replace(schedule, quarters=True),) if sums >= HALVED_SUMS else ()
 
 
@@ -216,8 +245,9 @@ def _seconds(
     assert gemm is not None, problem
     assert isinstance(schedule.workers, Warps), schedule
     is_turned = schedule.packing is None and gemm.b_stride(gemm.k) != 1
-    products, model = _products(gemm.dot.operands[0].dtype, sizes, is_turned), cost_model(target)
-    tile, workers = schedule.tile, schedule.workers
+    count, model = schedule.products, cost_model(target)
+    products = _products(gemm.dot.operands[0].dtype, {**sizes, "columns": count * sizes["columns"]}, is_turned)
+    tile, workers = replace(schedule.tile, columns=count * schedule.tile.columns), schedule.workers
     if schedule.hands_over:
         tile, workers = replace(tile, columns=tile.columns // 2), replace(workers, count=workers.count // 2)
     seconds = product_seconds(products, tile, workers, schedule.split, schedule.arithmetic, model)

@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_gpu.source.source_builder import is_multiple
 from onnxc.compiler.ir.dim_symbols import evaluate, symbols_of
 from onnxc.compiler.ir.dims import Dim, only_atom
 from onnxc.compiler.ir.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, I8, DType
-from onnxc.compiler.ir.module import Block
+from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.planning.loops.matrix_products import Problem, gathered_problem
 from onnxc.compiler.planning.schedules import Arithmetic, Tile, Warps
 from onnxc.compiler.planning.size_ranges import sample_sizes
@@ -28,6 +28,7 @@ __all__ = [
     "joining_seconds",
     "multiplies",
     "product_seconds",
+    "products_of",
     "samples_of",
     "splits",
     "tile_problem",
@@ -111,6 +112,11 @@ def arithmetic_of(dtype: DType, sums: DType, f32_operands: str) -> Arithmetic:
 def tile_problem(block: Block) -> Problem | None:
     """The contraction of a kernel block as tiles make it."""
     return gathered_problem(block, GATHERED_BELOW)
+
+
+def products_of(block: Block) -> tuple[Op, ...]:
+    """The products of a kernel block, which have the first operand in common."""
+    return tuple(op for op in block.ops if op.name == "dot")
 
 
 def typical_size(size: Dim, usual: int) -> int:

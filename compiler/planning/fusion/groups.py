@@ -48,12 +48,16 @@ def reads_no_padding(anchor: Op, ordinal: int) -> bool:
 
 @dataclass(eq=False)
 class Group:
-    """The ops of one kernel, in program order; `outputs` is what it writes."""
+    """The ops of one kernel, in program order; `outputs` is what it writes.
+
+    beside: a product of the same first operand as that of the anchor, whose results are computed with.
+    """
 
     kind: KernelKind
     anchor: Op
     outputs: tuple[Value, ...]
     ops: dict[Op, None] = field(default_factory=dict)
+    beside: Op | None = None
     indices: dict[Op, Indices] = field(default_factory=dict)
     """For each op the different indices at which it is evaluated, as hashes of the movements that lead to it."""
 

@@ -205,6 +205,11 @@ class _Loops:
         plain = Problem(self.dot, self.a, self.b, *groups, self.sizes, *strides, self.left, outer_k)
         return replace(plain, a_pick=self.a_pick, b_pick=self.b_pick)
 
+    def wide_problem(self, m: tuple[str, ...], plain: Problem) -> Problem:
+        """A problem with these rows; what has one step is no outer letter."""
+        problem = self.problem(m, plain.n, plain.k, ())
+        return replace(problem, outer=tuple(self.wide(problem.outer)))
+
 
 def picked_letters(letters: str, pick: PickedView) -> str:
     """Those of the letters of an operand along which indices pick it."""
@@ -221,11 +226,6 @@ def picks_matrices(dot: Op, ordinal: int, pick: PickedView) -> bool:
         letter in terms[1 - ordinal] and letter in result for letter in picked_letters(terms[ordinal], pick)
     )
     return is_of_batch and at_least(product(pick.pick.operands[0].shape), 1)
-
-    def wide_problem(self, m: tuple[str, ...], plain: Problem) -> Problem:
-        """A problem with these rows; what has one step is no outer letter."""
-        problem = self.problem(m, plain.n, plain.k, ())
-        return replace(problem, outer=tuple(self.wide(problem.outer)))
 
 
 def _loops(dot: Op, left: int) -> _Loops | None:
