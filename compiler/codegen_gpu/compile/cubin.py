@@ -20,6 +20,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _CUDA_MACHINE, _NO_DATA = 190, 8
 
+# An instruction has 16 bytes, the operation in the lowest 12 bits: LDL and STL, of sm_80 as of sm_100.
+_INSTRUCTION, _OPERATION, _LOCAL = struct.Struct("<QQ"), 0xFFF, (0x983, 0x387)
+
 # Attributes.
 _REQUIRED_THREADS, _MAX_THREADS, _FRAME_BYTES, _PARAMETER, _REGISTERS = 0x10, 0x05, 0x11, 0x17, 0x2F
 _LONG = 4
@@ -44,8 +47,9 @@ class CubinParameter:
 class Cubin:
     """A cubin of one kernel.
 
-    architecture: 90 for sm_90. stack_bytes: of each thread; more than 0 means spills or local arrays. shared_bytes:
-    static shared memory of a CTA. threads: of a CTA, 0 if the kernel does not say. code_bytes: of the instructions.
+    architecture: 90 for sm_90. stack_bytes: of each thread; more than 0 means spills or local arrays, and a frame that
+    no instruction reads or writes is none. shared_bytes: static shared memory of a CTA. threads: of a CTA, 0 if the
+    kernel does not say. code_bytes: of the instructions.
     """
 
     entry: str
@@ -95,7 +99,7 @@ def _read(data: bytes) -> Cubin:
         entry=entry,
         architecture=architecture,
         registers=_of_symbol(of_file, _REGISTERS, symbol),
-        stack_bytes=_of_symbol(of_file, _FRAME_BYTES, symbol),
+        stack_bytes=_of_symbol(of_file, _FRAME_BYTES, symbol) if _uses_stack(sections[f".text.{entry}"].data) else 0,
         shared_bytes=_shared_bytes(sections, entry),
         threads=_threads(of_kernel),
         parameters=_parameters(of_kernel),
@@ -173,6 +177,11 @@ def _of_symbol(values: Mapping[int, list[bytes]], attribute: int, symbol: int) -
         if index == symbol:
             return int(amount)
     raise CubinError(f"the cubin has no attribute {attribute:#x} of its kernel")
+
+
+def _uses_stack(code: bytes) -> bool:
+    """Whether an instruction reads or writes memory of the thread's own."""
+    return any(word & _OPERATION in _LOCAL for word, _ in _INSTRUCTION.iter_unpack(code))
 
 
 def _threads(values: Mapping[int, list[bytes]]) -> int:

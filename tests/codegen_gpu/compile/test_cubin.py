@@ -23,6 +23,8 @@ assert TRITON is not None
 assert TRITON.origin is not None
 TOOLS = Path(TRITON.origin).parent / "backends" / "nvidia" / "bin"
 ARCHITECTURES = ("sm_80", "sm_90")
+LOCAL, NOTHING = (0x983, 0x387), 0x918
+"""The operations of instructions: LDL and STL, NOP."""
 
 SOURCES: dict[str, KernelSource] = {
     "elementwise-f32": elementwise("fp32"),
@@ -71,6 +73,19 @@ def test_registers_and_memory_are_those_that_cuobjdump_tells(architecture: str, 
         assert cubin.threads == 32 * SOURCES[name].warps
         assert (kernel.registers, kernel.stack_bytes) == (cubin.registers, cubin.stack_bytes)
         assert (cubin.stack_bytes > 0) == (name == "spilling")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_frame_that_no_instruction_reads_or_writes_is_no_stack(architecture: str) -> None:
+    """As compilers leave them behind: here loads from the stack and stores to it become nothing."""
+    cubin, listed = kernels(architecture)["spilling"].cubin, counts(architecture, "spilling")
+    local = [at for at in range(0, len(cubin) - 1, 16) if int.from_bytes(cubin[at : at + 2], "little") & 0xFFF in LOCAL]
+    assert len(local) >= some(listed, "LDL") + some(listed, "STL") > 0
+    quiet = bytearray(cubin)
+    for at in local:
+        quiet[at : at + 16] = NOTHING.to_bytes(16, "little")
+    assert (read_cubin(cubin).stack_bytes > 0, read_cubin(bytes(quiet)).stack_bytes) == (True, 0)
 
 
 @pytest.mark.slow
