@@ -8,7 +8,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Module, Value
-from onnxc.compiler.planning.schedules import Schedule
+from onnxc.compiler.planning.schedules import Schedule, Warps
 from tests.codegen_gpu.callers_code import affine
 from tests.codegen_gpu.support import Device, make, sample
 
@@ -129,3 +129,29 @@ def test_the_smallest_tile_at_odd_sizes(count: int) -> None:
 def test_what_is_small_has_fewer_smaller_tiles(shape: tuple[int, ...], behind: int) -> None:
     module = make([f"f32[{', '.join(map(str, shape))}]"], lambda ir, x: ir.neg(x))
     assert [len(kernel.schedule.fallbacks) for kernel in Device(module).plan.kernels] == [behind]
+
+
+MORE_WARPS: dict[str, tuple[Module, Arrays]] = {
+    "sums of rows": (make(["f32[40, 700]"], lambda ir, x: ir.reduce(x, "sum", (1,))), [sample(F32, 40, 700)]),
+    "softmax": (make(["f32[5, 1000]"], lambda ir, x: ir.softmax(x, 1)), [sample(F32, 5, 1000)]),
+    "a shared row": (make(["f32[1, 300000]"], lambda ir, x: ir.reduce(x, "max", (1,))), [sample(F32, 1, 300000)]),
+    "scan": (make(["f32[3, 1100]"], lambda ir, x: ir.scan_axis(x, "sum", 1, False, False)), [sample(F32, 3, 1100)]),
+    "shared lines": (
+        make(["f32[1, 70000]"], lambda ir, x: ir.scan_axis(x, "max", 1, False, False)),
+        [sample(F32, 1, 70000)],
+    ),
+    "positions": (
+        make(["f32[50000]"], lambda ir, x: ir.true_positions(ir.less(0.0, x), 30000)),
+        [sample(F32, 50000)],
+    ),
+}
+"""A module of one kernel whose tile may be no smaller, as a row that is folded, and operands."""
+
+
+@pytest.mark.parametrize("form", MORE_WARPS)
+def test_the_same_tile_in_more_warps_is_behind_what_folds(form: str) -> None:
+    module, arrays = MORE_WARPS[form]
+    first, *others = _row(module)
+    assert isinstance(first.workers, Warps)
+    assert [each.workers for each in others] == [Warps(2 * first.workers.count, first.workers.stages)]
+    Device(module, schedule=others[0]).check(*arrays, bound=1e-5)

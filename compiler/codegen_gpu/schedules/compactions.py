@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from onnxc.compiler.codegen_gpu.schedules.elements import with_more_warps
 from onnxc.compiler.codegen_gpu.source.source_builder import MOST_ELEMENTS_I32
 from onnxc.compiler.ir.dtypes import I32, I64, DType
 from onnxc.compiler.ir.module import Block, Op
@@ -42,18 +43,17 @@ def compaction_measures(problem: KernelProblem) -> Mapping[str, Measure]:
 def compaction_candidates(problem: KernelProblem, case: Case) -> Sequence[CompactionSchedule]:
     """The one way that serves so many elements."""
     if case.sizes["length"] <= LONGEST_ALONE:
-        return (CompactionSchedule(algorithm="blocks", units=1, block=BLOCK, workers=Warps(4)),)
+        return (with_more_warps(CompactionSchedule(algorithm="blocks", units=1, block=BLOCK, workers=Warps(4))),)
     length, itemsize = compaction_of(problem.block).operands[0].shape[0], count_type(problem.block).itemsize
-    return (
-        CompactionSchedule(
-            algorithm="blocks",
-            units=RANGES,
-            block=BLOCK,
-            workers=Warps(4),
-            shared_bytes=RANGES * itemsize,
-            loop_operations=length + RANGES * RANGES,
-            # Each range is read twice, and each program reads all counts.
-            loop_bytes=length + (RANGES + 1) * RANGES * itemsize,
-            why=f"{RANGES} programs share the elements",
-        ),
+    schedule = CompactionSchedule(
+        algorithm="blocks",
+        units=RANGES,
+        block=BLOCK,
+        workers=Warps(4),
+        shared_bytes=RANGES * itemsize,
+        loop_operations=length + RANGES * RANGES,
+        # Each range is read twice, and each program reads all counts.
+        loop_bytes=length + (RANGES + 1) * RANGES * itemsize,
+        why=f"{RANGES} programs share the elements",
     )
+    return (with_more_warps(schedule),)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from onnxc.compiler.codegen_gpu.schedules.cards import card_of
 from onnxc.compiler.codegen_gpu.schedules.cost_model import Work, cost_model
-from onnxc.compiler.codegen_gpu.schedules.elements import LANES_PER_WARP
+from onnxc.compiler.codegen_gpu.schedules.elements import LANES_PER_WARP, with_more_warps
 from onnxc.compiler.codegen_gpu.source.arranged_results import computed_value
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
@@ -70,7 +70,7 @@ def reduction_candidates(problem: KernelProblem, case: Case, target: Target) -> 
     """Tiles of rows; where there are few long ones, and one value is wanted of each, shared by several programs."""
     rows = rows_of(decompose_block(problem.block))
     tile = _tile(rows)
-    return [_schedule(rows, tile, split, case) for split in _splits(rows, tile, case)]
+    return [with_more_warps(_schedule(rows, tile, split, case)) for split in _splits(rows, tile, case)]
 
 
 def reduction_cost(problem: KernelProblem, schedule: ReductionSchedule, case: Case, target: Target) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from onnxc.compiler.codegen_gpu.schedules.elements import with_more_warps
 from onnxc.compiler.codegen_gpu.schedules.reductions import FEW_TILES, LONGEST_ROW, part_type
 from onnxc.compiler.codegen_gpu.source.source_builder import power_of_two
 from onnxc.compiler.ir.dim_functions import minimum
@@ -44,22 +45,21 @@ def scan_candidates(problem: KernelProblem, case: Case) -> Sequence[ScanSchedule
     tile, (lines, length) = _tile(op), _lines(op)
     split = _split(tile, case)
     if split == 1:
-        return (ScanSchedule(algorithm="tiles", tile=tile, workers=Warps(4)),)
+        return (with_more_warps(ScanSchedule(algorithm="tiles", tile=tile, workers=Warps(4))),)
     most = case.most["lines"]
     parts = split * (lines if most is None else minimum(lines, most))
     itemsize = part_type(op).itemsize
-    return (
-        ScanSchedule(
-            algorithm="tiles",
-            tile=tile,
-            split=split,
-            workers=Warps(4),
-            shared_bytes=parts * itemsize,
-            loop_operations=lines * length + parts * split,
-            loop_bytes=lines * length * op.operands[0].dtype.itemsize + 2 * parts * itemsize,
-            why=f"{split} programs share a line",
-        ),
+    schedule = ScanSchedule(
+        algorithm="tiles",
+        tile=tile,
+        split=split,
+        workers=Warps(4),
+        shared_bytes=parts * itemsize,
+        loop_operations=lines * length + parts * split,
+        loop_bytes=lines * length * op.operands[0].dtype.itemsize + 2 * parts * itemsize,
+        why=f"{split} programs share a line",
     )
+    return (with_more_warps(schedule),)
 
 
 def _lines(op: Op) -> tuple[Dim, Dim]:
