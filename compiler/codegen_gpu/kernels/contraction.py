@@ -192,9 +192,9 @@ class _Tiles:
         b_strides = column_strides(problem, self.schedule.packing is not None)
         a = self._offset(problem.left, outer, problem.a)
         left = self._pointers(problem.a, problem.a_strides, a, (row, problem.m), (b.add(first, a_k), problem.k))
-        places = (column, (problem.n,)), (b.add(first, b_k), problem.k)
+        along = (column, (problem.n,)), (b.add(first, b_k), problem.k)
         rights = [
-            self._pointers(view, b_strides, self._offset(1 - problem.left, outer, view), *places)
+            self._pointers(view, b_strides, self._offset(1 - problem.left, outer, view), *along)
             for view in self.columns
         ]
         option = precision_option(self.schedule.arithmetic, dot.operands[0].dtype)
