@@ -1,7 +1,7 @@
-"""Constant folding: ops on constants become constants, where that does not make the program larger.
+"""Constant folding: ops on constants become constants, where that does not make the program much larger.
 
 What repeats a scalar (a broadcast, a counter) stays what it is, however it is used: a model file of one scalar per
-weight stays small.
+weight stays small. What constant indices pick from a constant may be larger than both.
 """
 
 import numpy as np
@@ -21,6 +21,10 @@ from onnxc.compiler.passes.notes import note
 SMALL_BYTES = 64 * 1024
 """A result up to this size may be larger than its operands. An estimate: in no model is it much beside the weights."""
 
+PICKED_BYTES = 8 * 1024 * 1024
+"""A result up to this size may be larger than the constants that it is picked from, as the biases of attention are,
+which stand in a table by relative positions. An estimate: those of 512 positions and 8 heads of f32."""
+
 WORK_PER_OP = 1 << 26
 """Bound of the elementary operations that folding one op takes; the limits have one for all of them. They are counted,
 not timed, so that the result is always the same."""
@@ -28,6 +32,8 @@ not timed, so that the result is always the same."""
 FLOAT_PRODUCTS = 16
 """Multiply-adds of a matrix product of floats that count as one elementary operation. NumPy's took 0.10 ns each, where
 adding long arrays took 3.1 ns an element and a product of integers 2.9 ns each, on a Xeon with AVX-512."""
+
+PICKS = ("gather", "gather_along", "gather_nd")
 
 KINDS_KEPT = ("generator", "control", "collective", "random", "host")
 
@@ -89,10 +95,11 @@ def _bytes(value: Value) -> int:
 
 
 def _pays(op: Op) -> bool:
-    """Whether the results are small, or no larger than the constants that they replace."""
+    """Whether the results are small, no larger than the constants that they replace, or picked from such."""
     constants = [array.nbytes for operand in op.operands if (array := _stored(operand)) is not None]
     results = sum(_bytes(result) for result in op.results)
-    return results <= max(SMALL_BYTES, sum(constants))
+    picked = op.name in PICKS and all(constant_of(operand) is not None for operand in op.operands)
+    return results <= max(PICKED_BYTES if picked else SMALL_BYTES, sum(constants))
 
 
 def _stored(value: Value) -> np.ndarray | None:

@@ -7,12 +7,20 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.limits import Limits, limited_to
-from onnxc.compiler.passes.simplify.fold_constants import SMALL_BYTES, fold_constants
+from onnxc.compiler.passes.simplify.fold_constants import PICKED_BYTES, SMALL_BYTES, fold_constants
 from tests.passes.golden import N, Pair, built, check_pair, f32, text_of
 
 
 def _constant(build: Builder, *shape: int) -> Value:
     return build.constant(np.random.default_rng(3).normal(0, 1, shape).astype(np.float32))
+
+
+def _positions(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape)).reshape(shape) * 7 % 2
+
+
+def _indices(build: Builder, *shape: int) -> Value:
+    return build.constant(_positions(*shape))
 
 
 LARGE = SMALL_BYTES // 4 + 1
@@ -43,6 +51,16 @@ FIRES = {
     ),
     "large_but_no_larger": Pair((), lambda b: b.neg(_constant(b, LARGE)), lambda b: b.constant(-_array(LARGE))),
     "smaller": Pair((), lambda b: b.slice(_constant(b, LARGE), (1,), (3,)), lambda b: b.constant(_array(LARGE)[1:4])),
+    "picked": Pair(
+        (),
+        lambda b: b.gather(_constant(b, 30, 50), _indices(b, 40, 40), 1),
+        lambda b: b.constant(_array(30, 50)[:, _positions(40, 40)]),
+    ),
+    "picked_by_several": Pair(
+        (),
+        lambda b: b.gather_nd(_constant(b, 50, 30), _indices(b, 900, 1), 0),
+        lambda b: b.constant(_array(50, 30)[_positions(900)]),
+    ),
     "rank_0": Pair(
         (), lambda b: b.reduce(_constant(b, 1500), "max", [0]), lambda b: b.constant(np.asarray(_array(1500).max()))
     ),
@@ -52,6 +70,13 @@ REFUSES = {
     "broadcast": Pair((), lambda b: b.full((3, 4), 2, F32)),
     "light_weight": Pair((), lambda b: b.full((LARGE,), 2, F32)),
     "growing": Pair((), lambda b: b.concatenate([_constant(b, LARGE), b.full((LARGE,), 0, F32)], 0)),
+    "picked_too_large": Pair((), lambda b: b.gather(_constant(b, PICKED_BYTES // 1600 + 1, 2), _indices(b, 20, 20), 1)),
+    "picked_from_a_repetition": Pair(
+        (), lambda b: b.gather(b.broadcast(_constant(b, 50), (1,), (60, 50)), _indices(b, 20, 20), 1)
+    ),
+    "picked_by_a_repetition": Pair(
+        (), lambda b: b.gather(_constant(b, 50), b.broadcast(_indices(b, 40), (1,), (500, 40)), 0)
+    ),
     "repeated": Pair((), lambda b: b.add(b.broadcast(_constant(b, 2000), (0,), (2000, 9)), 1)),
     "symbolic": Pair((), lambda b: b.neg(b.broadcast(b.scalar(2, F32), (), (N,)))),
     "data": Pair((f32(3),), lambda b, x: b.add(x, 1)),
