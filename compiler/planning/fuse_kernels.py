@@ -14,6 +14,7 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.op_facts import is_cheap, writes_as_it_reads
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.fusion.groups import (
     GROUP_LIMIT,
     Computes,
@@ -53,9 +54,6 @@ An estimate: a gather of a vector takes longer than eight simple instructions on
 
 CAST_INDEX = 2
 """An index that is in memory, and cast: a kernel for the cast alone would write four times what it reads, or more."""
-
-FLOAT_TO_INTEGER = 5
-"""The work of an integer that a float becomes: it is bounded, compared with itself for NaN, and converted."""
 
 BYTE = 8
 """The bits of what is kept in memory rather than the floats that it stands for."""
@@ -108,14 +106,6 @@ def fuse_kernels(
         group.ops = dict.fromkeys(sorted(group.ops, key=fusion.ordinal_of.__getitem__))
     groups = sorted(fusion.groups, key=lambda group: fusion.ordinal_of[group.last])
     return tuple(groups), fusion.aliases
-
-
-def element_cost(op: Op) -> int:
-    """The work of having an element of the result, in simple instructions: computing it, or reading what is written."""
-    if op.name == "cast" and op.operands[0].dtype.is_float and op.dtype().is_integer:
-        return FLOAT_TO_INTEGER
-    cost = PRIMITIVES[op.name].cost
-    return 1 if cost is None else cost
 
 
 def _is_scalar(value: Value) -> bool:
@@ -239,7 +229,8 @@ class _Fusion:
             self.members.update({op: [own] for op in first.ops})
 
     def _follow(self, group: Group) -> None:
-        while following := self._following(group):
+        computed = set(group.ops)
+        while following := self._following(group, computed):
             group.outputs = following[-1].results
             group.ops.update(dict.fromkeys(following))
             self.epilogues.update(following)
@@ -300,17 +291,22 @@ class _Fusion:
         is_alone = value not in self.outputs and [user.name for user in users] == [name]
         return users[0] if is_alone else None
 
-    def _following(self, group: Group) -> tuple[Op, ...]:
+    def _following(self, group: Group, computed: set[Op]) -> tuple[Op, ...]:
         """The pointwise ops that alone use what the group writes, up to the first result that all the others lead to.
 
-        For x * sigmoid(x) these are all of them; nothing where there is no such result.
+        For x * sigmoid(x) these are all of them; nothing where there is no such result. computed: all that the group
+        computes, to which these are added, with what their operands take: a group without room for it would have each
+        written, down to constants that are repeated.
         """
         following: dict[Op, None] = {}
         waiting, value = set[Op](), group.outputs[0]
-        while value not in self.outputs and len(group.ops) + len(following) < GROUP_LIMIT:
+        while value not in self.outputs:
             waiting.update(self.uses.get(value, []))
             op = min(waiting, key=self.ordinal_of.__getitem__, default=None)
             if op is None or not self._is_epilogue(op, group):
+                break
+            self._compute(op, computed)
+            if len(computed) > GROUP_LIMIT:
                 break
             waiting.remove(op)
             following[op] = None
@@ -318,6 +314,19 @@ class _Fusion:
                 return tuple(following)
             value = op.results[0]
         return ()
+
+    def _compute(self, op: Op, computed: set[Op]) -> None:
+        """Adds an op to those that a group computes, with the recomputable ones that lead to it."""
+        pending = [op]
+        while pending:
+            op = pending.pop()
+            computed.add(op)
+            above = (operand.op for operand in op.operands)
+            pending += [op for op in above if op in self.inside and op not in computed and self._is_inline(op)]
+
+    def _is_inline(self, op: Op) -> bool:
+        """Whether an op may be computed in any group."""
+        return self._is_recomputable(op) and op not in self.epilogues
 
     def _is_read_inline(self, value: Value) -> bool:
         """Whether all that use `value` may compute it as they read what it is made of."""
@@ -336,7 +345,7 @@ class _Fusion:
 
     def place(self, op: Op) -> None:
         """Settles where a recomputable op is computed, then what its groups need of its operands."""
-        if self._is_recomputable(op) and op not in self.epilogues:
+        if self._is_inline(op):
             value = op.results[0]
             if self._is_made_larger(op) and value not in self.buffered and self._is_repeated(value):
                 # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.

@@ -604,6 +604,18 @@ def test_groups_stay_small() -> None:
     assert all(len(group.ops) <= GROUP_LIMIT for group in groups)
 
 
+def test_what_follows_a_contraction_leaves_room_for_its_operands() -> None:
+    def build(ir: Builder, x: Value, *rows: Value) -> Value:
+        x = ir.dot(x, ir.constant(np.eye(4, dtype=np.float32)), "mk,kn->mn")
+        for row in rows:
+            x = ir.add(x, ir.broadcast(row, (1,), x.shape))
+        return x
+
+    groups = _groups(["f32[N, 4]"] + ["f32[4]"] * (GROUP_LIMIT - 8), build)
+    assert [group.kind for group in groups] == ["contraction", "pointwise"]
+    assert all(len(group.ops) <= GROUP_LIMIT and group.last.name == "add" for group in groups)
+
+
 def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> None:
     def build(ir: Builder, x: Value) -> Value:
         a = ir.softmax(ir.exp(x), 1)

@@ -9,7 +9,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import KernelProblem
-from onnxc.compiler.planning.fuse_kernels import element_cost
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.layouts import Permuted, known_sizes
 from onnxc.compiler.planning.loops.views import is_dense, operand_views
 from onnxc.compiler.planning.schedules import Arithmetic, ConvolutionSchedule, Packing, Threads, Tile

@@ -21,7 +21,7 @@ from onnxc.compiler.ir.dtypes import F32, F64, DType
 from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
-from onnxc.compiler.planning.fuse_kernels import element_cost
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.domain import (

@@ -6,7 +6,7 @@ from functools import cached_property
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.planning.fuse_kernels import element_cost
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.loops.domain import is_uniform
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
 from onnxc.runtime.records import record
