@@ -7,6 +7,7 @@ from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.fill_rows import fill_rows
 from onnxc.compiler.passes.layout.pad_masks import pad_masks
+from onnxc.compiler.passes.layout.rows_of_batches import rows_of_batches
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
 from onnxc.compiler.passes.layout.turn_byte_filters import turn_byte_filters
 from onnxc.compiler.passes.layout.turn_gathered_sums import turn_gathered_sums
@@ -132,6 +133,7 @@ CPU_KERNELS: tuple[Pass, ...] = (
     decompose_rotary,
     count_non_zero,
     chirp_transforms,
+    rows_of_batches,
 )
 """For the CPU, which has no kernels of their own for these, or slow ones."""
 

@@ -120,6 +120,7 @@ def test_pipelines_are_tuples_of_passes_named_as_their_files() -> None:
 def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     names = [transform.__name__ for transform in target_pipeline("cpu", "fp16")]
     apart = ["host_triton_calls", "decompose_attention", "decompose_rotary", "count_non_zero", "chirp_transforms"]
+    apart.append("rows_of_batches")
     apart += ["decompose_byte_blocks"]
     assert names[: names.index("lower_precision")] == apart
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
