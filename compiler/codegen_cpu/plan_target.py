@@ -27,7 +27,7 @@ from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
-from onnxc.compiler.planning.fusion.groups import Computes
+from onnxc.compiler.planning.fusion.fusion_rules import Computes, FusionRules
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.matrix_products import picks_matrices
@@ -64,13 +64,16 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(problem, schedule, case, target)
 
-    return PlanTarget(
-        *(str(target), is_native, _reads_view, _measures, candidates, cost),
-        compiles_steps=True,
-        index_limit=INDEX_WORK,
+    fusion = FusionRules(
+        _reads_view,
+        reads_picked=_reads_picked,
         arranges=_ARRANGES,
         computes=_COMPUTES,
-        reads_picked=_reads_picked,
+        index_limit=INDEX_WORK,
+    )
+    return PlanTarget(
+        *(str(target), is_native, fusion, _measures, candidates, cost),
+        compiles_steps=True,
         shares_code=_reads_scalar,
         joins_sizes=True,
     )

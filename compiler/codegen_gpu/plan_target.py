@@ -45,8 +45,7 @@ from onnxc.compiler.codegen_gpu.source.element_types import COMPUTED_DTYPES, NAT
 from onnxc.compiler.codegen_gpu.source.scalars import table_of
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, PlanTarget
-from onnxc.compiler.planning.fuse_kernels import REPEAT_LIMIT
-from onnxc.compiler.planning.fusion.groups import Computes
+from onnxc.compiler.planning.fusion.fusion_rules import REPEAT_LIMIT, Computes, FusionRules
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.matrix_products import picks_matrices
 from onnxc.compiler.planning.loops.picked_views import PickedView
@@ -70,18 +69,21 @@ def gpu_plan_target(target: Target, precision: str = "fp32") -> PlanTarget:
     """The planner's view of a GPU; `precision` is the compile option."""
     f32_operands = INPUT_PRECISIONS.get(precision, INPUT_PRECISIONS["fp32"])
     candidates = partial(_candidates, target=target, f32_operands=f32_operands)
-    return PlanTarget(
-        *(str(target), is_native, _reads, _measures, candidates, partial(_cost, target=target)),
-        residency="device",
-        arranges=_ARRANGES,
-        computes=_COMPUTES,
-        inlines_movements=True,
-        repeat_limit=REPEAT_WORK,
-        writes_several=_WRITES_SEVERAL,
-        shares_code=lambda op, ordinal: True,
+    fusion = FusionRules(
+        _reads,
         reads_padding=convolution.reads_padding,
         reads_picked=partial(_reads_picked, target=target),
+        arranges=_ARRANGES,
+        computes=_COMPUTES,
         pairs=makes_together,
+        inlines_movements=True,
+        repeat_limit=REPEAT_WORK,
+    )
+    return PlanTarget(
+        *(str(target), is_native, fusion, _measures, candidates, partial(_cost, target=target)),
+        residency="device",
+        writes_several=_WRITES_SEVERAL,
+        shares_code=lambda op, ordinal: True,
         sweep=partial(_sweep, target=target),
         serves_less=partial(serves_less, target=target),
     )

@@ -6,7 +6,7 @@ size that a target names samples of is divided further, so that in each range on
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import product
 from math import gcd
 
@@ -14,16 +14,7 @@ import numpy as np
 
 from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Block, Op
-from onnxc.compiler.planning.fuse_kernels import INDEX_LIMIT, REPEAT_LIMIT
-from onnxc.compiler.planning.fusion.groups import (
-    Computes,
-    Reads,
-    ReadsPadding,
-    ReadsPicked,
-    reads_no_padding,
-    reads_none_picked,
-)
-from onnxc.compiler.planning.fusion.pair_products import Pairs, pairs_nothing
+from onnxc.compiler.planning.fusion.fusion_rules import FusionRules
 from onnxc.compiler.planning.kernel_plan import Guard, Kernel, KernelKind, Residency, SizeRange
 from onnxc.compiler.planning.schedules import Schedule, Tile, Warps
 from onnxc.compiler.planning.size_ranges import NEAR_BEST, divide, regrets
@@ -128,43 +119,28 @@ class Case:
 class PlanTarget:
     """What planning asks of a target: which ops it has kernels for, and how they may be computed, at what cost.
 
-    reads: whether the kernels of an anchor read an operand, by its ordinal, as a view; where they do not, it is written
-    first. measures: the sizes of a problem that decide. candidates: the schedules that could serve a case, the
-    preferred ones first. cost: the seconds that a launch should take; only compared. residency: where launches run.
-    compiles_steps: whether loops, branches and sizes from data can be native code. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape. computes: the kinds whose kernels compute some of their
-    operands as they read them, up to how much work for an element. inlines_movements: whether kernels compute
-    concatenations, and reshapes that join axes, where they read them. writes_several: the kinds whose kernels write
-    several values of one shape. shares_code: whether kernels that differ in numbers alone are one, which reads those
-    that are operands, by their ordinals, of ops for which this says so; None where each keeps its own.
-    reads_padding: whether the kernel of an anchor pads an operand as it reads it. reads_picked: whether it reads an
-    operand where indices pick it. pairs: the products that one kernel makes. sweep: the cost at each number of a
-    case's sweep, infinite where a schedule must not be taken; asked for where a measure has samples. index_limit: the
-    most work, in the costs of the primitives, that is done again for each vector of elements that an index picks.
-    repeat_limit: the most that is done again in a second kernel. serves_less: whether a kernel that is launched for the
-    most of the symbols that it loads does what is right for less; None where no kernel loads sizes. joins_sizes:
-    whether calls in which sizes that are broadcast together are equal have kernels of their own.
+    fusion: which ops share a kernel. measures: the sizes of a problem that decide. candidates: the schedules that could
+    serve a case, the preferred ones first. cost: the seconds that a launch should take; only compared. residency: where
+    launches run. compiles_steps: whether loops, branches and sizes from data can be native code. writes_several: the
+    kinds whose kernels write several values of one shape. shares_code: whether kernels that differ in numbers alone are
+    one, which reads those that are operands, by their ordinals, of ops for which this says so; None where each keeps
+    its own. sweep: the cost at each number of a case's sweep, infinite where a schedule must not be taken; asked for
+    where a measure has samples. serves_less: whether a kernel that is launched for the most of the symbols that it
+    loads does what is right for less; None where no kernel loads sizes. joins_sizes: whether calls in which sizes that
+    are broadcast together are equal have kernels of their own.
     """
 
     name: str
     is_native: Callable[[Op], bool]
-    reads: Reads
+    fusion: FusionRules
     measures: Callable[[KernelProblem], Mapping[str, Measure]]
     candidates: Callable[[KernelProblem, Case], Sequence[Schedule]]
     cost: Callable[[KernelProblem, Schedule, Case], float]
     residency: Residency = "host"
     compiles_steps: bool = False
-    arranges: Collection[KernelKind] = ()
     sweep: Callable[[KernelProblem, Schedule, Case], np.ndarray] | None = None
-    computes: Computes = field(default_factory=dict)
-    inlines_movements: bool = False
-    index_limit: int = INDEX_LIMIT
-    repeat_limit: int = REPEAT_LIMIT
     writes_several: Collection[KernelKind] = ()
     shares_code: Callable[[Op, int], bool] | None = None
-    reads_padding: ReadsPadding = reads_no_padding
-    reads_picked: ReadsPicked = reads_none_picked
-    pairs: Pairs = pairs_nothing
     serves_less: Callable[[Kernel], bool] | None = None
     joins_sizes: bool = False
 

@@ -14,7 +14,8 @@ from onnxc.compiler.ir.rewriter import Rewriter, Rule, rewrite
 from onnxc.compiler.ir.types import type_symbols
 from onnxc.compiler.passes.notes import note
 from onnxc.compiler.planning.choose_schedules import PlanTarget
-from onnxc.compiler.planning.plan import fuse_for, needed_after
+from onnxc.compiler.planning.fuse_kernels import fuse_kernels
+from onnxc.compiler.planning.plan import needed_after
 from onnxc.compiler.planning.split_steps import split_steps
 
 __all__ = ["compute_constants"]
@@ -80,7 +81,7 @@ def _written(block: Block, target: PlanTarget) -> Iterator[Op]:
     steps = split_steps(block, target.is_native, symbols)
     for step, outputs in zip(steps, needed_after(steps, block.results), strict=True):
         if isinstance(step, tuple):
-            groups, _ = fuse_for(target, step, outputs)
+            groups, _ = fuse_kernels(step, outputs, target.fusion)
             yield from (group.last for group in groups)
         else:
             yield step

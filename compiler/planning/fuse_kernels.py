@@ -6,7 +6,7 @@ a group of their own that writes a buffer. Elementwise ops that follow an anchor
 value, or all that an anchor with several results gives. Which op is what, its primitive says.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.makers import made_by
@@ -15,18 +15,9 @@ from onnxc.compiler.ir.op_facts import is_cheap, writes_as_it_reads
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.pointwise import is_widening
 from onnxc.compiler.planning.fusion.element_cost import element_cost
-from onnxc.compiler.planning.fusion.groups import (
-    GROUP_LIMIT,
-    Computes,
-    Group,
-    Indices,
-    Reads,
-    ReadsPadding,
-    ReadsPicked,
-    reads_no_padding,
-    reads_none_picked,
-)
-from onnxc.compiler.planning.fusion.pair_products import Pairs, pair_products, pairs_nothing
+from onnxc.compiler.planning.fusion.fusion_rules import REPEAT_LIMIT, FusionRules
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group, Indices
+from onnxc.compiler.planning.fusion.pair_products import pair_products
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.loops.indices import is_picked_once, picks_rows
 from onnxc.compiler.planning.loops.picked_views import pick_from
@@ -42,16 +33,6 @@ FINISHES_ROWS = ("contraction", "block_product", "convolution")
 # Anchors whose rows may be split into axes before the result is turned.
 SPLITS_ROWS = ("contraction", "convolution")
 
-REPEAT_LIMIT = 3
-"""The most work that is done again in a second group rather than read from memory.
-
-An estimate, in the costs of the primitives: three simple instructions take no longer than a store and a load again."""
-
-INDEX_LIMIT = 8
-"""The most work that is done again for each vector of elements that an index picks; counting from the end costs 4.
-
-An estimate: a gather of a vector takes longer than eight simple instructions on all machines with code."""
-
 CAST_INDEX = 2
 """An index that is in memory, and cast: a kernel for the cast alone would write four times what it reads, or more."""
 
@@ -65,8 +46,6 @@ Beyond it values are written instead. Of x[:-1] + x[1:] and the like 2^n evaluat
 took 10 s.
 """
 
-NOTHING: Computes = {}
-
 INLINED_PARTS = 4
 """The most parts of a concatenation that is computed where it is read: each is looked for at every element.
 
@@ -74,31 +53,13 @@ An estimate: rolled images have two parts, merged patches four; a masked load co
 
 
 def fuse_kernels(
-    ops: Sequence[Op],
-    outputs: Sequence[Value],
-    reads: Reads,
-    arranges: Collection[KernelKind] = (),
-    computes: Computes = NOTHING,
-    reads_padding: ReadsPadding = reads_no_padding,
-    reads_picked: ReadsPicked = reads_none_picked,
-    pairs: Pairs = pairs_nothing,
-    *,
-    inlines_movements: bool = False,
-    index_limit: int = INDEX_LIMIT,
-    repeat_limit: int = REPEAT_LIMIT,
+    ops: Sequence[Op], outputs: Sequence[Value], rules: FusionRules
 ) -> tuple[tuple[Group, ...], dict[Value, Value]]:
     """The groups of `ops` in launch order, and for each value that is only a dense view of another, that other.
 
-    Values in `outputs` are written; what is not made by `ops` is in memory already. arranges: the kinds whose kernels
-    write their result with its axes in any order and shape. pairs: the products that one kernel makes.
-    inlines_movements: whether concatenations of a few parts, and reshapes that join axes, are computed where they are
-    read. index_limit: the most work that is done again for each vector of elements that an index picks. repeat_limit:
-    the most work that is done again in a second group.
+    Values in `outputs` are written; what is not made by `ops` is in memory already.
     """
-    fusion = _Fusion(
-        ops, outputs, reads, arranges, computes, reads_padding, reads_picked, pairs,
-        inlines_movements=inlines_movements, index_limit=index_limit, repeat_limit=repeat_limit,
-    )  # fmt: skip
+    fusion = _Fusion(ops, outputs, rules)
     fusion.grow_epilogues()
     for op in reversed(ops):
         fusion.place(op)
@@ -118,34 +79,15 @@ _ONE_INDEX: Indices = frozenset((0,))
 
 
 class _Fusion:
-    def __init__(
-        self,
-        ops: Sequence[Op],
-        outputs: Sequence[Value],
-        reads: Reads,
-        arranges: Collection[KernelKind],
-        computes: Computes,
-        reads_padding: ReadsPadding,
-        reads_picked: ReadsPicked,
-        pairs: Pairs,
-        *,
-        inlines_movements: bool,
-        index_limit: int,
-        repeat_limit: int,
-    ) -> None:
+    def __init__(self, ops: Sequence[Op], outputs: Sequence[Value], rules: FusionRules) -> None:
         self.ops = ops
-        self.reads = reads
-        self.arranges = arranges
-        self.computes = computes
-        self.reads_padding, self.reads_picked, self.pairs = reads_padding, reads_picked, pairs
+        self.rules = rules
         self.inside = frozenset(ops)
         self.ordinal_of = {op: ordinal for ordinal, op in enumerate(ops)}
         self.buffered: set[Value] = set(outputs)
         self.outputs = frozenset(outputs)
         joins = (op for op in ops if op.name == "concatenate" and len(op.operands) <= INLINED_PARTS)
-        self.inlines_movements = inlines_movements
-        self.index_limit, self.repeat_limit = index_limit, repeat_limit
-        self.inlined_joins = {op for op in joins if inlines_movements and op.results[0] not in self.outputs}
+        self.inlined_joins = {op for op in joins if rules.inlines_movements and op.results[0] not in self.outputs}
         self.as_outputs: set[Value] = set()
         self.aliases: dict[Value, Value] = {}
         self.groups: list[Group] = []
@@ -193,7 +135,7 @@ class _Fusion:
     def _is_written_index(self, user: Op, value: Value) -> bool:
         """Whether `value` is an index that is too much work to do again for each vector that it picks."""
         picks = PRIMITIVES[user.name].picks and value != user.operands[0]
-        return picks and self.costs.get(value, 0) > self.index_limit and not is_picked_once(user)
+        return picks and self.costs.get(value, 0) > self.rules.index_limit and not is_picked_once(user)
 
     def _is_recomputable(self, op: Op) -> bool:
         return PRIMITIVES[op.name].recomputable or op in self.inlined_joins
@@ -208,10 +150,12 @@ class _Fusion:
                 continue
             group = Group(kind, op, op.results, {op: None})
             # Where a kernel computes a concatenation element by element, it computes what follows as well.
-            takes_epilogue = group.kind in TAKES_EPILOGUE or (group.kind == "concatenate" and self.inlines_movements)
+            takes_epilogue = group.kind in TAKES_EPILOGUE or (
+                group.kind == "concatenate" and self.rules.inlines_movements
+            )
             if takes_epilogue and len(op.results) == 1:
                 self._follow(group)
-            if group.kind in self.arranges:
+            if group.kind in self.rules.arranges:
                 self._arrange(group)
             self.groups.append(group)
             for member in group.ops:
@@ -222,7 +166,7 @@ class _Fusion:
 
     def _pair_products(self) -> None:
         """Makes one group of two products that a kernel makes together."""
-        for first in [*pair_products(self.groups, self.uses, self.outputs, self.pairs)]:
+        for first in [*pair_products(self.groups, self.uses, self.outputs, self.rules.pairs)]:
             self.groups.remove(first)
             self.buffered.difference_update(first.outputs)
             own = next(group for group in self.groups if first.anchor is group.anchor)
@@ -409,7 +353,7 @@ class _Fusion:
         )
         # Numbers of a byte are read rather than those that they are made of, which are wider.
         is_narrow = value.dtype.bits <= BYTE and not value.dtype.is_bool
-        limit = REPEAT_LIMIT if is_narrow else self.repeat_limit
+        limit = REPEAT_LIMIT if is_narrow else self.rules.repeat_limit
         return bool(groups) and (crowded or widened or (len(groups) > 1 and self.costs[value] > limit))
 
     def _widens(self, user: Op, value: Value) -> bool:
@@ -504,14 +448,14 @@ class _Fusion:
         # What a pointwise kernel writes is dense: it has the memory of every shape.
         if group.kind == "pointwise" and op is group.last:
             return False
-        return not self.inlines_movements or split_axes(op.result.shape, op.operands[0].shape) is None
+        return not self.rules.inlines_movements or split_axes(op.result.shape, op.operands[0].shape) is None
 
     def _inlines(self, group: Group, operand: Value) -> bool:
         """Whether an anchor computes an operand as it reads it."""
         if group.kind == "scatter":
             # The data is read once, every update perhaps by several threads.
-            return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= self.index_limit
-        if group.kind in self.computes:
+            return operand == group.anchor.operands[0] or self.costs.get(operand, 0) <= self.rules.index_limit
+        if group.kind in self.rules.computes:
             return self._is_light(group, operand)
         return group.kind in INLINES_OPERANDS
 
@@ -521,7 +465,7 @@ class _Fusion:
         op = value.op
         if op not in self.inside or value in self.buffered or not self._is_recomputable(op) or op.name == "constant":
             return False
-        limits = zip(group.anchor.operands, self.computes[group.kind], strict=False)
+        limits = zip(group.anchor.operands, self.rules.computes[group.kind], strict=False)
         limit = min(limit for value, limit in limits if value == operand)
         return self._costs_at_most(operand, limit, self._is_rather_read)
 
@@ -551,7 +495,7 @@ class _Fusion:
         Where it takes none, the operand is written as it is wanted: a copy, or what its producer writes in any case.
         """
         ordinals = _ordinals(anchor, operand)
-        if operand.op in self.inside and all(self.reads_padding(anchor, ordinal) for ordinal in ordinals):
+        if operand.op in self.inside and all(self.rules.reads_padding(anchor, ordinal) for ordinal in ordinals):
             self._join(group, operand.op)
             operand = operand.op.operands[0]
         value, chain = self._movements(operand)
@@ -578,7 +522,7 @@ class _Fusion:
         for op in reversed(chain):
             picked = None if picked is None else picked.moved(op)
         ordinals = _ordinals(anchor, operand)
-        is_read = picked is not None and all(self.reads_picked(anchor, ordinal, picked) for ordinal in ordinals)
+        is_read = picked is not None and all(self.rules.reads_picked(anchor, ordinal, picked) for ordinal in ordinals)
         return pick if is_read else None
 
     def _movements(self, operand: Value) -> tuple[Value, list[Op]]:
@@ -606,7 +550,7 @@ class _Fusion:
 
     def _is_read(self, anchor: Op, ordinals: Sequence[int], view: View | None) -> bool:
         """Whether a kernel reads operands, by their ordinals, as `view`."""
-        return view is not None and all(self.reads(anchor, ordinal, view) for ordinal in ordinals)
+        return view is not None and all(self.rules.reads(anchor, ordinal, view) for ordinal in ordinals)
 
 
 def _ordinals(anchor: Op, operand: Value) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ from onnxc.compiler.planning.bind_late import bind_late
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel, joined_symbols, specialized
 from onnxc.compiler.planning.choose_schedules import KernelProblem, PlanTarget, choose_schedules
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
-from onnxc.compiler.planning.fusion.groups import Group
 from onnxc.compiler.planning.fusion.merge_groups import merge_groups
 from onnxc.compiler.planning.kernel_plan import (
     BindSizes,
@@ -169,7 +168,7 @@ class _Planner:
     def segment(self, ops: Sequence[Op], outputs: Sequence[Value]) -> Segment:
         """One native call: `outputs` leave it, whatever else is written lives in its arena, or in place."""
         target = self.target
-        groups, aliases = fuse_for(target, ops, outputs)
+        groups, aliases = fuse_kernels(ops, outputs, target.fusion)
         groups = merge_groups(groups, outputs, aliases, target.writes_several)
         aliases |= self.in_place
         outputs = [value for value in outputs if value not in self.in_place]
@@ -313,19 +312,6 @@ def _resolve(value: Value, aliases: Mapping[Value, Value]) -> Value:
     while value in aliases:
         value = aliases[value]
     return value
-
-
-def fuse_for(
-    target: PlanTarget, ops: Sequence[Op], outputs: Sequence[Value]
-) -> tuple[tuple[Group, ...], dict[Value, Value]]:
-    """What `fuse_kernels` gives for the kernels of a target."""
-    return fuse_kernels(
-        *(ops, outputs, target.reads, target.arranges, target.computes),
-        *(target.reads_padding, target.reads_picked, target.pairs),
-        inlines_movements=target.inlines_movements,
-        index_limit=target.index_limit,
-        repeat_limit=target.repeat_limit,
-    )
 
 
 def needed_after(steps: Sequence[tuple[Op, ...] | Op], wanted: Sequence[Value]) -> list[tuple[Value, ...]]:

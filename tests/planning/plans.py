@@ -8,7 +8,7 @@ from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.check_plan import check_plan
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, PlanTarget
-from onnxc.compiler.planning.fusion.groups import reads_any_view
+from onnxc.compiler.planning.fusion.fusion_rules import FusionRules, reads_any_view
 from onnxc.compiler.planning.kernel_plan import KernelPlan
 from onnxc.compiler.planning.layouts import Permuted
 from onnxc.compiler.planning.plan import Specialize, plan_kernels
@@ -43,7 +43,7 @@ def _no_cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
     raise AssertionError("there is one candidate")
 
 
-TARGET = PlanTarget("test", is_native, reads_any_view, lambda problem: {}, _candidates, _no_cost)
+TARGET = PlanTarget("test", is_native, FusionRules(reads_any_view), lambda problem: {}, _candidates, _no_cost)
 
 DEVICE = replace(TARGET, name="device", residency="device")
 """A target whose launches run on a device."""

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.planning.build_kernels import BoundProblem, build_kernel
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
-from onnxc.compiler.planning.fusion.groups import reads_any_view
+from onnxc.compiler.planning.fusion.fusion_rules import FusionRules, reads_any_view
 from onnxc.compiler.planning.kernel_plan import KernelPlan, Segment
 from onnxc.compiler.planning.layouts import Permuted
 from tests.planning.plans import make, plan
@@ -24,7 +24,7 @@ N, M = Size.symbol("N"), Size.symbol("M")
 
 def kernels(types: list[str], build: Callable[..., Value | list[Value]]) -> list[BoundProblem]:
     main = make(types, build).main.body
-    return [build_kernel(group) for group in fuse_kernels(main.ops, main.results, reads_any_view)[0]]
+    return [build_kernel(group) for group in fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))[0]]
 
 
 def launches(made: KernelPlan) -> list[int]:

@@ -12,7 +12,8 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
-from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group, reads_any_view
+from onnxc.compiler.planning.fusion.fusion_rules import FusionRules, reads_any_view
+from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
 from onnxc.compiler.planning.loops.views import View, is_dense
 from tests.planning.plans import assert_plan, make
 
@@ -325,7 +326,9 @@ def test_counting_an_index_from_the_end_is_part_of_picking() -> None:
 
 def _kernels_of_picks(types: list[str], build: Callable[..., Value]) -> list[list[str]]:
     main = make(types, build).main.body
-    return [[op.name for op in group.ops] for group in fuse_kernels(main.ops, main.results, reads_any_view)[0]]
+    return [
+        [op.name for op in group.ops] for group in fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))[0]
+    ]
 
 
 def _places(ir: Builder, x: Value) -> Value:
@@ -368,7 +371,7 @@ def test_what_several_kernels_repeat_is_written_before_it_is_repeated() -> None:
         return ir.select(chosen, x, 0.0), ir.select(chosen, 1.0, x)
 
     main = make(["f32[4, 6, 8]", "f32[6, 1]"], build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
     names = [[op.name for op in group.ops] for group in groups]
     assert [each[-1] for each in names] == ["less", "select", "select"]
     assert all("broadcast" in each and "exp" not in each for each in names[1:])
@@ -432,7 +435,7 @@ def test_rows_are_turned_before_they_are_picked_behind_a_reshape_that_is_no_view
         return ir.gather(ir.reshape(turned, (M, 8)), at, 0)
 
     main = make(["f32[1, 8, N]", "i64[K]"], build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(_reads_dense))
     assert [[op.name for op in group.ops] for group in groups] == [["reshape", "transpose"], ["gather"]]
 
 
@@ -590,7 +593,7 @@ def test_equal_work_is_one_kernel() -> None:
 
 def _groups(types: list[str], build: Callable[..., Value]) -> tuple[Group, ...]:
     main = make(types, build).main.body
-    return fuse_kernels(main.ops, main.results, reads_any_view)[0]
+    return fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))[0]
 
 
 def test_groups_stay_small() -> None:
@@ -623,7 +626,7 @@ def test_a_group_is_in_program_order_and_each_before_those_that_read_it() -> Non
 
     module = make(["f32[N, 4]"], build)
     main = module.main.body
-    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
     place = {op: index for index, op in enumerate(main.ops)}
     written: set[Value] = set(main.parameters)
     for group in groups:
@@ -641,7 +644,7 @@ def test_recomputable_ops_are_those_without_a_kernel_of_their_own() -> None:
 def outputs(build: Callable[..., Value | tuple[Value, ...]], *types: str) -> list[str]:
     """What the groups of a program write, by the names of their last ops."""
     main = make(types, build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
     return [f"{group.last.name} {value.type}" for group in groups for value in group.outputs]
 
 
@@ -714,7 +717,7 @@ def test_an_operand_that_kernels_do_not_read_as_a_view_is_written() -> None:
         return ordinal == 1 or is_dense(view)
 
     main = make(["f32[4, 3, 4]", "f32[5, 4]"], build).main.body
-    groups, aliases = fuse_kernels(main.ops, main.results, reads)
+    groups, aliases = fuse_kernels(main.ops, main.results, FusionRules(reads))
     assert [[op.name for op in group.ops] for group in groups] == [["slice"], ["reshape", "transpose", "dot"]]
     assert aliases == {}
 
@@ -725,7 +728,7 @@ def test_an_operand_that_rows_are_not_read_from_as_a_view_is_written() -> None:
 
     main = make(["f32[N, 4]"], build).main.body
     for answer, anchors in ((reads_any_view, ["softmax"]), (_reads_dense, ["transpose", "softmax"])):
-        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
         assert [group.anchor.name for group in groups] == anchors
 
 
@@ -738,7 +741,7 @@ def test_what_is_added_to_a_product_across_its_rows_is_turned_first() -> None:
 
     main = make(["f32[N, 4]", "f32[4, N]"], build).main.body
     for answer, lasts in ((reads_any_view, ["mul"]), (_reads_dense, ["transpose", "mul"])):
-        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
         assert [group.last.name for group in groups] == lasts
 
 
@@ -747,7 +750,7 @@ def test_what_a_broadcast_is_given_turned_is_written() -> None:
         return ir.add(ir.broadcast(ir.transpose(x, (1, 0)), (1, 2), (4, 3, 5)), 1.0)
 
     main = make(["f32[5, 3]"], build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
     assert [group.anchor.name for group in groups] == ["transpose", "add"]
 
 
@@ -764,7 +767,7 @@ def test_rows_are_picked_of_what_lies_in_rows_and_turned_behind() -> None:
 
     main = make(["f32[32, 50]", "i64[40, 1]"], build).main.body
     for answer, anchors in ((reads_any_view, ["transpose"]), (_reads_dense, ["transpose", "neg", "transpose"])):
-        groups, _ = fuse_kernels(main.ops, main.results, answer)
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
         assert [group.last.name for group in groups] == anchors
 
 
@@ -775,7 +778,7 @@ def test_a_value_that_is_reached_in_many_ways_is_asked_once() -> None:
         return ir.transpose(x, (1, 0))
 
     main = make(["f32[32, 50]"], build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(_reads_dense))
     assert [group.last.name for group in groups][-1] == "transpose"
 
 
@@ -786,7 +789,7 @@ def test_elements_are_picked_where_they_lie() -> None:
         return ir.transpose(ir.abs(ir.gather(ir.transpose(x, (1, 0)), where, 1)), (1, 0))
 
     main = make(["f32[32, 50]", "i64[40]"], build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, _reads_dense)
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(_reads_dense))
     assert [group.last.name for group in groups] == ["transpose"]
 
 
@@ -821,9 +824,9 @@ def test_a_kernel_that_arranges_its_result_takes_the_transpose_and_the_reshape_b
         (main.results, [["attention"], ["transpose"], ["reshape"]]),
     ):
         needed = main.ops if whole in results else main.ops[:2]
-        groups, _ = fuse_kernels(needed, results, reads_any_view, ("attention",))
+        groups, _ = fuse_kernels(needed, results, FusionRules(reads_any_view, arranges=("attention",)))
         assert [[op.name for op in group.ops] for group in groups] == parts
-    groups, _ = fuse_kernels(main.ops, (whole,), reads_any_view)
+    groups, _ = fuse_kernels(main.ops, (whole,), FusionRules(reads_any_view))
     assert [group.anchor.name for group in groups] == ["attention", "reshape"]
 
 
@@ -843,14 +846,14 @@ def test_an_output_that_is_a_reshape_of_what_a_kernel_writes_is_written_by_it() 
         ((folded, product), ["dot", "reshape"], {}),
     ):
         needed = prune(Block(main.parameters, main.ops, results)).ops
-        groups, aliases = fuse_kernels(needed, results, reads_any_view)
+        groups, aliases = fuse_kernels(needed, results, FusionRules(reads_any_view))
         assert [group.anchor.name for group in groups] == parts
         assert aliases == other_names
 
 
 def test_an_output_that_is_a_reshape_of_an_input_is_a_copy() -> None:
     main = make(["f32[6, 7]"], lambda ir, x: ir.reshape(x, (42,))).main.body
-    groups, aliases = fuse_kernels(main.ops, main.results, reads_any_view)
+    groups, aliases = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
     assert [group.anchor.name for group in groups] == ["reshape"]
     assert not aliases
 
@@ -865,5 +868,5 @@ def test_a_kernel_computes_an_operand_of_as_much_work_as_the_target_says(count: 
         return ir.op("attention", [q, k, k], {"scale": 1.0, "causal": False, "softcap": 0.0})[0]
 
     main = make(["f32[1, 2, 8, 16]"] * 2, build).main.body
-    groups, _ = fuse_kernels(main.ops, main.results, reads_any_view, computes={"attention": (16, 3, 3)})
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view, computes={"attention": (16, 3, 3)}))
     assert len(groups) == kernels

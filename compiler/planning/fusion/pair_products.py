@@ -6,19 +6,14 @@ from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.planning.fusion.groups import Group
 
-__all__ = ["Pairs", "pair_products", "pairs_nothing"]
-
-Pairs = Callable[[Op, Op], bool]
-"""Whether the kernels of a target make two products beside each other, in one pass over what they have in common."""
-
-
-def pairs_nothing(first: Op, second: Op) -> bool:
-    """The answer of a target whose kernels make one product."""
-    return False
+__all__ = ["pair_products"]
 
 
 def pair_products(
-    groups: Sequence[Group], uses: Mapping[Value, Sequence[Op]], outputs: Collection[Value], pairs: Pairs
+    groups: Sequence[Group],
+    uses: Mapping[Value, Sequence[Op]],
+    outputs: Collection[Value],
+    pairs: Callable[[Op, Op], bool],
 ) -> Iterator[Group]:
     """Takes products into the groups of those whose epilogue alone reads them; the groups that are no more.
 
