@@ -1,7 +1,7 @@
 """Pairs for rules/reductions.py."""
 
 from onnxc.compiler.passes.simplify.rules import reductions as r
-from tests.passes.golden import N, Pair, boolean, f32, i64
+from tests.passes.golden import M, N, Pair, boolean, f32, i64
 
 FIRES = {
     r.split_window: [
@@ -16,6 +16,24 @@ FIRES = {
                 (0, 4, 0),
                 (0, 4, 0),
                 (1, 1, 1),
+            ),
+        ),
+    ],
+    r.split_long_window: [
+        Pair(
+            (f32(N, 300),),
+            lambda b, x: b.reduce_window(x, "max", (1, 101), (1, 1), (0, 50), (0, 49), (1, 1)),
+            lambda b, x: b.reduce_window(
+                b.reduce_window(x, "max", (1, 11), (1, 1), (0, 50), (0, 49), (1, 1)),
+                *("max", (1, 10), (1, 1), (0, 0), (0, 0), (1, 10)),
+            ),
+        ),
+        Pair(
+            (i64(N, M, 2),),
+            lambda b, x: b.reduce_window(x, "min", (1, 61, 1), (2, 2, 1), (1, 3, 0), (0, 2, 0), (1, 3, 1)),
+            lambda b, x: b.reduce_window(
+                b.reduce_window(x, "min", (1, 6, 1), (2, 1, 1), (1, 3, 0), (0, 2, 0), (1, 3, 1)),
+                *("min", (1, 12, 1), (1, 2, 1), (0, 0, 0), (0, 0, 0), (1, 15, 1)),
             ),
         ),
     ],
@@ -88,6 +106,13 @@ REFUSES = {
         Pair((f32(N, 20, 20),), lambda b, x: _square(b, x, "max", 5, 1)),
         Pair((f32(N, 40),), lambda b, x: b.reduce_window(x, "max", (1, 31), (1, 1), (0, 0), (0, 0), (1, 1))),
         Pair((f32(N, 20, 20),), lambda b, x: _square(b, x, "sum", 9, 1)),
+    ],
+    r.split_long_window: [
+        # Sums, windows that are short or share little, and squares, which are parted first.
+        Pair((f32(N, 300),), lambda b, x: b.reduce_window(x, "sum", (1, 101), (1, 1), (0, 0), (0, 0), (1, 1))),
+        Pair((f32(N, 300),), lambda b, x: b.reduce_window(x, "max", (1, 31), (1, 1), (0, 0), (0, 0), (1, 1))),
+        Pair((f32(N, 300),), lambda b, x: b.reduce_window(x, "max", (1, 41), (1, 41), (0, 0), (0, 0), (1, 1))),
+        Pair((f32(N, 90, 90),), lambda b, x: _square(b, x, "max", 41, 1)),
     ],
     r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],

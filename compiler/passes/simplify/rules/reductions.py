@@ -1,6 +1,6 @@
 """Reductions: of axes of one element, of reductions, of what is repeated or only regrouped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from onnxc.compiler.ir.builder import Builder
@@ -108,3 +108,45 @@ def split_window(op: Op, build: Builder) -> Value | None:
         return build.reduce_window(x, op.text("kind"), window, strides, low, high, dilations)
 
     return fold(fold(op.operands[0], [inner]), [axis for axis in range(len(window)) if axis != inner])
+
+
+LONG_WINDOW = 32
+"""Windows of so many taps in a line are extrema of extrema. Maxima of f32[1, 8, 3999], on one core with AVX-512, of 101
+neighbours took 161 us and take 57, of 51 100 and 52, of 40 that begin 2 apart 25 and 10; of 25 along the lines of
+f32[1, 8, 200, 200] they would take 290 for 218."""
+
+
+@rule("reduce_window")
+def split_long_window(op: Op, build: Builder) -> Value | None:
+    """reduce_window of w in a line = reduce_window of n that lie d apart, of reduce_window of d or more, w in all
+
+    Of extrema, of which the same element may be folded twice.
+    """
+    window, strides, dilations = (op.ints(name) for name in WINDOW_STEPS)
+    wide = [axis for axis, taps in enumerate(window) if taps > 1]
+    if len(wide) != 1 or op.text("kind") == "sum" or window[wide[0]] < LONG_WINDOW:
+        return None
+    (axis,) = wide
+    few, count, apart = _parts_of_window(window[axis], strides[axis])
+    if 2 * (few * strides[axis] + count) > window[axis]:
+        return None
+
+    def along(size: int) -> list[int]:
+        return [size if each == axis else 1 for each in range(len(window))]
+
+    nothing, rest = [0] * len(window), [1 if each == axis else size for each, size in enumerate(strides)]
+    kind, ends = op.text("kind"), (op.dims("low"), op.dims("high"))
+    folded = build.reduce_window(op.operands[0], kind, along(few), rest, *ends, dilations)
+    wider = along(apart * dilations[axis])
+    return build.reduce_window(folded, kind, along(count), along(strides[axis]), nothing, nothing, wider)
+
+
+def _parts_of_window(window: int, stride: int) -> tuple[int, int, int]:
+    """How many taps a part of a window has, how many parts it is, and how far apart these are: least work in all."""
+
+    def parts(few: int) -> Iterator[tuple[int, int, int]]:
+        rest = window - few
+        return ((few, steps + 1, rest // steps) for steps in range(-(-rest // few), rest + 1) if rest % steps == 0)
+
+    options = (option for few in range(2, window // 2 + 1) for option in parts(few))
+    return min(options, key=lambda option: (option[0] * stride + option[1], option))
