@@ -10,6 +10,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I8, I64, U8, U32, DTyp
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.target import Target
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, odd_values
+from tests.codegen_cpu.table_views import VIEWS, View
 
 # Words of 64, alone and behind others, and what is left of one.
 LENGTHS = (0, 1, 2, 63, 64, 65, 127, 128, 200, 1000)
@@ -43,15 +44,10 @@ def test_what_is_not_zero_is_compared_as_it_is_read(dtype: DType, target: Target
         native.check(np.zeros(size, dtype.numpy))
 
 
-@pytest.mark.parametrize("view", ["every second", "backwards", "turned", "repeated"])
-def test_the_operand_may_be_a_view(view: str) -> None:
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_operand_may_be_a_view(view: View) -> None:
     def build(ir: Builder, x: Value) -> Value:
-        seen = {
-            "every second": lambda: ir.slice(x, (0, 0), (x.shape[0], 20), (1, 2)),
-            "backwards": lambda: ir.reverse(x, 1),
-            "turned": lambda: ir.transpose(x, (1, 0)),
-            "repeated": lambda: ir.broadcast(x, (0, 1), (*x.shape, 3)),
-        }[view]()
+        seen = view(ir, x)
         return ir.true_positions(ir.reshape(seen, (seen.tensor.elements,)), 60)
 
     native = Native(make(["bool[M, 40]"], build))

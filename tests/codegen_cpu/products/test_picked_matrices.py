@@ -11,6 +11,7 @@ from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.load import make_executable
+from tests.codegen_cpu.products.two_picks import arrays_of_two_picks, product_of_two_picks
 from tests.codegen_cpu.support import EVERY_TARGET, Native, make, precision, sample
 
 INDICES = [0, 2, 2, 1, 0, 2, 1]
@@ -59,14 +60,9 @@ def test_every_type_that_lines_multiply(dtype: DType) -> None:
 
 
 def test_both_operands_are_picked_by_other_indices_from_any_axis() -> None:
-    def build(ir: Builder, x: Value, y: Value, i: Value, j: Value) -> Value:
-        a = ir.transpose(ir.gather(x, i, 1), (1, 2, 0, 3))
-        return ir.dot(a, ir.gather(y, j, 0), "stmk,stkn->stmn")
-
-    native = Native(make(["f32[6, 3, 20]", "f32[5, 20, 33]", "i64[4, 2]", "i64[4, 2]"], build))
+    native = Native(product_of_two_picks())
     assert len(native.plan.kernels) == 1
-    i, j = np.array([[0, 1], [2, 2], [1, 0], [0, 0]]), np.array([[4, 0], [1, 3], [2, 2], [0, 4]])
-    native.check(sample(F32, 6, 3, 20), sample(F32, 5, 20, 33, seed=1), i, j, bound=2 * precision(F32))
+    native.check(*arrays_of_two_picks(), bound=2 * precision(F32))
 
 
 def test_indices_are_counted_from_the_end_and_repeated_as_they_are_read() -> None:

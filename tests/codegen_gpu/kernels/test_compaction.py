@@ -8,6 +8,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F32, I8, I64, DType
 from onnxc.compiler.ir.module import Value
+from tests.codegen_cpu.table_views import VIEWS, View
 from tests.codegen_gpu.support import Device, make, sample
 
 N = Size.symbol("N")
@@ -49,15 +50,10 @@ def test_what_is_not_zero_is_compared_as_it_is_read(dtype: DType) -> None:
         device.check(x)
 
 
-@pytest.mark.parametrize("view", ["every second", "backwards", "turned", "repeated"])
-def test_the_operand_may_be_a_view(view: str) -> None:
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_operand_may_be_a_view(view: View) -> None:
     def build(ir: Builder, x: Value) -> Value:
-        seen = {
-            "every second": lambda: ir.slice(x, (0, 0), (x.shape[0], 20), (1, 2)),
-            "backwards": lambda: ir.reverse(x, 1),
-            "turned": lambda: ir.transpose(x, (1, 0)),
-            "repeated": lambda: ir.broadcast(x, (0, 1), (*x.shape, 3)),
-        }[view]()
+        seen = view(ir, x)
         return ir.true_positions(ir.reshape(seen, (seen.tensor.elements,)), 60)
 
     device = Device(make(["bool[M, 40]"], build))

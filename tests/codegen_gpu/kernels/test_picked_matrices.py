@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.codegen_gpu.compile.compile_kernels import compile_kernels
+from onnxc.compiler.codegen_gpu.schedules.block_copies import block_sides
+from onnxc.compiler.codegen_gpu.schedules.product_tiles import tile_problem
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Tile, Warps
 from onnxc.runtime.program import STATUS_CODE, STATUS_SIZE, STATUS_VALUE
+from tests.codegen_cpu.products.two_picks import arrays_of_two_picks, product_of_two_picks
 from tests.codegen_gpu.support import SM_90, Device, make, precision, sample
 
 INDICES = [0, 2, 2, 1, 0, 2, 1]
@@ -41,14 +44,9 @@ def test_tiles_are_read_where_indices_pick(
 
 
 def test_both_operands_are_picked_by_other_indices_from_any_axis() -> None:
-    def build(ir: Builder, x: Value, y: Value, i: Value, j: Value) -> Value:
-        a = ir.transpose(ir.gather(x, i, 1), (1, 2, 0, 3))
-        return ir.dot(a, ir.gather(y, j, 0), "stmk,stkn->stmn")
-
-    device = Device(make(["f32[6, 3, 20]", "f32[5, 20, 33]", "i64[4, 2]", "i64[4, 2]"], build))
+    device = Device(product_of_two_picks())
     assert device.kernels() == ["contraction"]
-    i, j = np.array([[0, 1], [2, 2], [1, 0], [0, 0]]), np.array([[4, 0], [1, 3], [2, 2], [0, 4]])
-    device.check(sample(F32, 6, 3, 20), sample(F32, 5, 20, 33, seed=1), i, j, bound=1e-5)
+    device.check(*arrays_of_two_picks(), bound=1e-5)
 
 
 def test_blocks_are_copied_of_matrices_that_are_picked() -> None:
@@ -65,6 +63,20 @@ def test_blocks_are_copied_of_matrices_that_are_picked() -> None:
     assert sum(text.count("make_tensor_descriptor") for text in device.sources()) == 2
     assert len(compile_kernels([step.source for step in device.code(0).steps], SM_90, None)) == 1
     device.check(sample(F16, 7, 80, 64, seed=1), np.array(INDICES, np.int64), bound=4 * precision(F16))
+
+
+@pytest.mark.parametrize(("apart", "is_copied"), [(4104, True), (4100, False)])
+def test_blocks_begin_at_multiples_of_16_bytes(apart: int, is_copied: bool) -> None:
+    """Matrices of 64 x 64 so many elements apart: the copy engine reads none that begins elsewhere."""
+
+    def build(ir: Builder, x: Value, w: Value, i: Value) -> Value:
+        matrices = ir.reshape(ir.slice(w, (0, 0), (3, 4096)), (3, 64, 64))
+        return ir.dot(x, ir.gather(matrices, i, 0), "amk,akn->amn")
+
+    problem = tile_problem(Device(make(["f16[7, 80, 64]", f"f16[3, {apart}]", "i64[7]"], build)).plan.kernels[0].block)
+    assert problem is not None
+    assert problem.b_pick is not None
+    assert (block_sides(problem, SM_90, is_packed=False) is not None) is is_copied
 
 
 def test_what_tensor_cores_do_not_multiply_is_written() -> None:
