@@ -85,6 +85,11 @@ def _wanted_twice(ir: Builder, x: Value, y: Value) -> list[Value]:
     return [ir.mul(ir.sigmoid(gate), ir.add(up, y)), gate]
 
 
+def _output(ir: Builder, x: Value, y: Value) -> list[Value]:
+    gate, up = (ir.dot(x, _weights(ir, BF16, 64, 64, seed), "mk,kn->mn") for seed in (1, 2))
+    return [ir.mul(gate, ir.add(up, y)), gate]
+
+
 def _odd_columns(ir: Builder, x: Value, y: Value) -> Value:
     gate, up = (ir.dot(x, _weights(ir, BF16, 64, 60, seed), "mk,kn->mn") for seed in (1, 2))
     return ir.mul(ir.sigmoid(gate), up)
@@ -95,7 +100,10 @@ def _not_constant(ir: Builder, x: Value, y: Value) -> Value:
     return ir.mul(ir.sigmoid(gate), up)
 
 
-APART = {"other rows": _other_rows, "wanted twice": _wanted_twice, "odd columns": _odd_columns, "inputs": _not_constant}
+APART = {
+    "other rows": _other_rows, "wanted twice": _wanted_twice, "output": _output, "odd columns": _odd_columns,
+    "inputs": _not_constant,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", APART)
