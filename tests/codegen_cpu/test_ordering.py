@@ -162,8 +162,11 @@ def test_how_much_of_lines_that_cross_memory_goes_through_lanes(dtype: DType, ta
         (60, 48, target.vector_bits > 128 or not is_wide),
         (60, 49, not is_wide),
         (300, 8, is_widest),
-        (2000, 20, is_widest and not is_wide),
-        (8000, 20, False),
+        (1000, 12, is_widest),
+        (500, 24, is_widest),
+        (1000, 20, is_widest and not is_wide),
+        (3000, 20, is_widest and not is_wide),
+        (4000, 20, False),
     ]:
         native = Native(make([f"{dtype}[{length}, 20]"], lambda ir, x, k=count: [*ir.top_k(x, k, 0)]), target)
         assert [kernel.schedule.algorithm == "lanes" for kernel in native.plan.kernels] == [fits]

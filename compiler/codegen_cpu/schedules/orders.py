@@ -46,12 +46,18 @@ MOST_NARROW_KEPT = 8
 LONGEST_KEPT = 256
 """Longer lines meet few elements that are better than what they have: a heap looks at a vector of one line at once."""
 
-MOST_STEPS, MOST_WIDE_STEPS = 1 << 17, 1 << 15
+MOST_STEPS = 1 << 16
 """Lines that cross memory, where a heap looks at one element at once, may be longer with vectors of 512 bits, if their
 elements times those that are kept are no more than this.
 
-Heaps and lanes, us: the best 10 of 64 lines of 1,000 f32 79 and 22, f64 82 and 59; 32 208 and 68, f64 350 and 178; of
-4,000 the best 20 363 and 194, f64 486 and 667."""
+The best of f32[4, 1000, 16], heaps and lanes, us: 10 75 and 25, 32 166 and 117, 64 346 and 267; of f32[2, 4000, 16] 16
+128 and 75, 32 163 and 218; of u8[2, 2000, 40] 32 259 and 327."""
+
+HELD_WIDE, HELD_WIDE_STEPS, MOST_WIDE_STEPS = 12, 1 << 15, 12_000
+"""The same of wide keys, so many of which are held in registers with their indices; of more, fewer steps.
+
+The best of i64[4, 1000, 16]: 10 54 and 37, 12 57 and 55, 14 62 and 77, 20 96 and 144; of [4, 500, 64] 24 715 and 368;
+of [2, 4000, 16] 6 77 and 33, 8 86 and 89."""
 
 LEAST_FULL = 2
 """Where fewer than one of so many lanes have a line, lines are ordered one after another: the best 8 of 4 lines of 256
@@ -114,6 +120,6 @@ def _fits_lanes(op: Op, lanes: int, target: Target) -> bool:
     are_many = not isinstance(beside, int) or beside * LEAST_FULL >= lanes
     is_wide = op.operands[0].dtype.bits > F32.bits
     most = MOST_KEPT if not is_wide else MOST_WIDE_KEPT if target.vector_bits > NARROW_BITS else MOST_NARROW_KEPT
-    steps = MOST_WIDE_STEPS if is_wide else MOST_STEPS
+    steps = MOST_STEPS if not is_wide else HELD_WIDE_STEPS if count <= HELD_WIDE else MOST_WIDE_STEPS
     is_crossed = axis != len(shape) - 1 and target.vector_bits >= WIDE_BITS and length * count <= steps
     return are_many and 0 < count <= min(length, most) and (length <= LONGEST_KEPT or is_crossed)
