@@ -158,7 +158,7 @@ class ModelRegistry:
             listed = ", ".join(map(str, sorted(known)))
             message = f"the version policy of model {name!r} chooses none of its versions: {listed}"
             raise ServingError(message, code="unknown-version")
-        return {version: known[version] for version in chosen}
+        return {version: self._repository.stamped(known[version]) for version in chosen}
 
     def _loaded(self, name: str, files: Mapping[int, VersionFiles], given: Configuration | None) -> _Entry:
         previous = self._entries.get(name, _Entry())
@@ -184,8 +184,8 @@ class ModelRegistry:
         except OSError as problem:
             message = f"{name}, version {version}, cannot be read: {problem}"
             raise ServingError(message, code="model-changing") from problem
-        now = self._repository.versions(name).get(version)
-        if now is None or now.stamp != files.stamp:
+        file = self._repository.versions(name).get(version)
+        if file is None or self._repository.stamped(file) != files:
             message = f"the files of {name}, version {version}, changed while they were loaded"
             raise ServingError(message, code="model-changing")
         refusal = model.warm_up()

@@ -1,8 +1,10 @@
 """The folder of models, `REPOSITORY/MODEL/[config.pbtxt]/VERSION/model.onnx|model.onnxc`: what is in it, now."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_ISREG
 
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.records import record
@@ -57,15 +59,17 @@ class Repository:
             raise ServingError(f"there is no model {name!r} in the repository", code="unknown-model")
         return folder
 
-    def versions(self, name: str) -> Mapping[int, VersionFiles]:
-        """The versions of a model that have a file."""
+    def versions(self, name: str) -> Mapping[int, Path]:
+        """The versions of a model that have a file, and that file."""
         folder = self.folder(name)
-        config = _stamp(folder / CONFIG_FILE)
-        versions = {}
-        for path in folder.iterdir():
-            if _VERSION.fullmatch(path.name) and (file := _model_file(path)) is not None:
-                versions[int(path.name)] = VersionFiles(file, (*config, *_stamp(*sorted(path.rglob("*")))))
-        return versions
+        named = (version for version in os.listdir(folder) if _VERSION.fullmatch(version))
+        files = ((int(version), _model_file(f"{folder}/{version}")) for version in named)
+        return {version: file for version, file in files if file is not None}
+
+    def stamped(self, file: Path) -> VersionFiles:
+        """The file of a version, with the stamp that it has now."""
+        folder = file.parent
+        return VersionFiles(file, _stamp(folder.parent / CONFIG_FILE, *sorted(folder.rglob("*"))))
 
     def passed_over(self) -> tuple[PassedOver, ...]:
         """The folders that are neither models nor versions with a file, in order; what cannot be read is left out."""
@@ -73,24 +77,25 @@ class Repository:
         folders = [PassedOver(name, _NO_NAME) for name in names if not _NAME.fullmatch(name)]
         for name in self.names():
             try:
-                versions = [path for path in (self._root / name).iterdir() if path.is_dir()]
+                reasons = {entry.name: _why_no_version(entry) for entry in os.scandir(self._root / name)}
             except OSError:
                 continue
-            reasons = {path.name: _why_no_version(path) for path in versions}
             folders += [PassedOver(f"{name}/{version}", why) for version, why in reasons.items() if why]
         return tuple(sorted(folders, key=lambda each: each.path))
 
 
-def _why_no_version(folder: Path) -> str:
-    """Why a folder is no version of a model; nothing where it is one."""
-    if not _VERSION.fullmatch(folder.name):
+def _why_no_version(entry: "os.DirEntry[str]") -> str:
+    """Why a folder is no version of a model; nothing where it is one, or no folder."""
+    if not entry.is_dir():
+        return ""
+    if not _VERSION.fullmatch(entry.name):
         return _NO_VERSION
-    return "" if _model_file(folder) is not None else _NO_FILE
+    return "" if _model_file(entry.path) is not None else _NO_FILE
 
 
-def _model_file(folder: Path) -> Path | None:
-    files = (folder / name for name in MODEL_FILES)
-    return next((file for file in files if file.is_file()), None)
+def _model_file(folder: str) -> Path | None:
+    files = (f"{folder}/{name}" for name in MODEL_FILES)
+    return next((Path(file) for file in files if os.path.isfile(file)), None)
 
 
 def _stamp(*paths: Path) -> Stamp:
@@ -102,6 +107,6 @@ def _stamp(*paths: Path) -> Stamp:
         except OSError:
             # It went while the folder was read, or is a link to itself.
             continue
-        if path.is_file():
+        if S_ISREG(status.st_mode):
             stamps.append((str(path), status.st_mtime_ns, status.st_size))
     return tuple(stamps)
