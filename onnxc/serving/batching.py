@@ -28,7 +28,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,10 +42,25 @@ from onnxc.serving.row_times import LEAST_ROWS, CallTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Durations, Statistics
 
-__all__ = ["Asker", "Batcher", "BatchingRules", "Begin", "Begun", "Call", "Done", "Feed", "Request"]
+__all__ = [
+    "Asker",
+    "Batcher",
+    "BatchingRules",
+    "Begin",
+    "Begun",
+    "Call",
+    "Done",
+    "Feed",
+    "KnownCall",
+    "Request",
+    "Shapes",
+]
 
 Feed = Mapping[str, np.ndarray]
 Call = Callable[[Feed], Feed]
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""Of inputs, by name."""
+
 Done = Callable[[Feed | Exception], None]
 """Is given the outcome of a request, once, by any thread; it raises nothing."""
 
@@ -117,28 +132,49 @@ def _forget(outcome: Feed | Exception) -> None:
     """What is done of a request that nobody has asked yet."""
 
 
+class Kind(NamedTuple):
+    """What requests have in common whose rows take the same time: all shapes, or, where they may be joined, of rows."""
+
+    shapes: Shapes | None
+    joined: Shapes | None
+
+
 @dataclass(eq=False)
 class Request:
     """A request on its way. deadline_ns: by time.monotonic_ns, 0 for none.
 
-    `joined` says which requests may be one call: those with the same inputs, alike but for their rows; None for those
-    that are a call of their own. `shapes`: of all inputs, None where nobody knows.
+    `joined` says which requests may be one call, by the shapes of their rows: those with the same inputs, alike but for
+    how many rows; None for those that are a call of their own. `shapes`: of all inputs, None where nobody knows.
     """
 
     feed: Feed
     rows: int
-    joined: Hashable = None
-    shapes: Hashable = None
+    joined: Shapes | None = None
+    shapes: Shapes | None = None
     deadline_ns: int = 0
     arrived_ns: int = field(default_factory=time.monotonic_ns)
     done: Done = _forget
 
     @property
-    def kind(self) -> Hashable:
+    def kind(self) -> Kind | None:
         """What requests have in common whose rows take the same time; None where nobody knows."""
         if self.joined is not None:
-            return None, self.joined
-        return None if self.shapes is None else (self.shapes, None)
+            return Kind(None, self.joined)
+        return None if self.shapes is None else Kind(self.shapes, None)
+
+
+class KnownCall(NamedTuple):
+    """A call for requests of a kind, and how long one of so many rows takes."""
+
+    ns: float
+    rows: int
+    kind: Kind
+
+    def shapes(self, rows: int) -> Mapping[str, Sequence[int]]:
+        """Of the inputs of such a call of so many rows, unless it is of a kind that is never joined."""
+        if self.kind.joined is not None:
+            return {name: (rows, *shape) for name, shape in self.kind.joined}
+        return dict(self.kind.shapes or ())
 
 
 class _Execution(NamedTuple):
@@ -166,7 +202,7 @@ class Batcher:
         self._queue: deque[Request] = deque()
         self._workers = 0
         self._alarm_ns = 0
-        self._times: dict[Hashable, CallTimes] = {}
+        self._times: dict[Kind, CallTimes] = {}
 
     @property
     def pending(self) -> int:
@@ -194,6 +230,24 @@ class Batcher:
         finally:
             if answer.cancelled():
                 self.withdraw(request)
+
+    def known_calls(self) -> Sequence[KnownCall]:
+        """The calls of which it is known how long they take, the shortest first."""
+        with self._lock:
+            calls = [
+                KnownCall(ns, rows, kind)
+                for kind, times in self._times.items()
+                for rows, ns in times.called.known().items()
+            ]
+        return sorted(calls, key=lambda call: call.ns)
+
+    def rehearse(self, kind: Kind, rows: int, feed: Feed) -> None:
+        """Makes a call that nobody has asked for, to know how long it takes. Raises what it does."""
+        started_ns = time.monotonic_ns()
+        self._call(feed)
+        took_ns = time.monotonic_ns() - started_ns
+        with self._lock:
+            self._times_of(kind).called.note(rows, took_ns)
 
     def submit(self, request: Request, asker: Asker) -> None:
         """Puts a request into the queue; ServingError where that is full. Its `done` is called with the outcome."""
@@ -318,9 +372,9 @@ class Batcher:
                 others.append(request)
         return batch, others
 
-    def _most_rows(self, kind: Hashable, asker: Asker | None) -> int:
+    def _most_rows(self, kind: Kind | None, asker: Asker | None) -> int:
         """How many rows the next call of a kind may have."""
-        most, times = self._rules.max_rows, self._times.get(kind)
+        most, times = self._rules.max_rows, self._times.get(kind) if kind is not None else None
         if times is None:
             return most
         is_worth = self._may_begin(asker) and _is_worth_beginning(
@@ -334,7 +388,8 @@ class Batcher:
         And whether it begins it: where it has something to do meanwhile. The lock is held.
         """
         batch, others = self._next_batch(asker)
-        times = self._times.get(batch[0].kind)
+        kind = batch[0].kind
+        times = None if kind is None else self._times.get(kind)
         if self._rules.delay_ns or times is None:
             return (), False
         count, rows = len(batch), sum(each.rows for each in batch)
@@ -426,10 +481,14 @@ class Batcher:
         kind = execution.batch[0].kind
         if kind is None or not execution.took.infer_ns:
             return
+        times = self._times_of(kind)
+        (times.beside if beside else times.called).note(execution.rows, execution.took.infer_ns)
+
+    def _times_of(self, kind: Kind) -> CallTimes:
+        """What is known of the calls of a kind. The lock is held."""
         if kind not in self._times and len(self._times) >= _KNOWN_KINDS:
             self._times.clear()
-        times = self._times.setdefault(kind, CallTimes())
-        (times.beside if beside else times.called).note(execution.rows, execution.took.infer_ns)
+        return self._times.setdefault(kind, CallTimes())
 
     def _executions(self, batch: Sequence[Request]) -> list[_Execution]:
         """A call for all requests, or one for each where that one fails."""

@@ -191,6 +191,9 @@ class ModelRegistry:
         refusal = model.warm_up()
         if refusal is not None:
             LOG.warning("%s, version %d, does not take zeros: %s", name, version, refusal)
+        served = self._entries.get(name, _Entry()).served
+        if served:
+            model.rehearse(served[max(served)])
         LOG.info("%s, version %d, is ready; requests are joined along %s", name, version, model.batch or "nothing")
         return model
 

@@ -1,6 +1,7 @@
 """How long a row takes in calls of so many rows, and beyond how many of them no row gets cheaper."""
 
 import math
+from collections.abc import Mapping
 
 __all__ = ["LEAST_ROWS", "CallTimes", "RowTimes"]
 
@@ -34,6 +35,10 @@ class RowTimes:
         """A call of so many rows took so long; one of none counts as one."""
         size, row_ns = _size(rows), ns / max(rows, 1)
         self._row_ns[size] = min(row_ns, _FORGETS * self._row_ns.get(size, row_ns))
+
+    def known(self) -> Mapping[int, float]:
+        """The numbers of rows, powers of two, of which calls are known, and how long such a call takes."""
+        return {1 << size: (1 << size) * row_ns for size, row_ns in self._row_ns.items()}
 
     def expected_ns(self, rows: int) -> float:
         """How long a call of so many rows takes; ages where none is known.

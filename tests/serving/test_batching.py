@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ import pytest
 
 from onnxc.runtime.errors import InputError
 from onnxc.serving import batching
-from onnxc.serving.batching import Asker, Batcher, BatchingRules, Feed, Request
+from onnxc.serving.batching import Asker, Batcher, BatchingRules, Feed, Kind, Request, Shapes
 from onnxc.serving.row_times import LEAST_ROWS, RowTimes
 from onnxc.serving.serving_errors import ServingError
 from onnxc.serving.statistics import Statistics
@@ -22,6 +22,13 @@ pytestmark = pytest.mark.anyio
 SECONDS = 10
 
 Answer = Awaitable[Feed]
+
+ROW: Shapes = (("x", ()),)
+OTHER: Shapes = (("x", (2,)),)
+
+
+def rows_of(count: int) -> Shapes:
+    return (("x", (count,)),)
 
 
 @pytest.fixture
@@ -53,10 +60,13 @@ class HeldModel:
             raise InputError("a row is -1", code="index-out-of-range")
         return {"y": 2 * feed["x"]}
 
-    async def infer(self, values: Sequence[float], joined: Hashable = 1, deadline_ns: int = 0) -> Feed:
-        return await self.batcher.infer(Request({"x": np.array(values)}, len(values), joined, len(values), deadline_ns))
+    async def infer(self, values: Sequence[float], joined: Shapes | None = ROW, deadline_ns: int = 0) -> Feed:
+        request = Request({"x": np.array(values)}, len(values), joined, rows_of(len(values)), deadline_ns)
+        return await self.batcher.infer(request)
 
-    async def send(self, values: Sequence[float], joined: Hashable = 1, deadline_ns: int = 0) -> "asyncio.Task[Feed]":
+    async def send(
+        self, values: Sequence[float], joined: Shapes | None = ROW, deadline_ns: int = 0
+    ) -> "asyncio.Task[Feed]":
         """The answer to come; returns when the request is in the queue, or was refused."""
         answer = asyncio.ensure_future(self.infer(values, joined, deadline_ns))
         await asyncio.sleep(0)
@@ -103,7 +113,7 @@ async def test_a_call_takes_no_more_rows_than_make_a_row_cheaper(monkeypatch: py
 
 async def test_only_what_fits_together_is_joined() -> None:
     model = HeldModel()
-    sent = (([2], "a"), ([3], "b"), ([4, 5, 6, 7], "a"), ([8], None))
+    sent = (([2], ROW), ([3], OTHER), ([4, 5, 6, 7], ROW), ([8], None))
     answers = [await model.held(), *[await model.send(values, joined) for values, joined in sent]]
     model.release.release(9)
     assert await values_of(*answers) == [[2], [4], [6], [8, 10, 12, 14], [16]]
@@ -213,11 +223,11 @@ async def test_a_call_that_is_known_to_be_short_is_made_on_the_loop(monkeypatch:
 
 @pytest.mark.parametrize(
     ("joined", "calls", "here"),
-    [(1, [16, 16, 8], [True, False, False]), (None, [1] * 40, [True] * 40)],
+    [(ROW, [16, 16, 8], [True, False, False]), (None, [1] * 40, [True] * 40)],
     ids=["joined", "each alone"],
 )
 async def test_of_one_round_what_takes_few_rows_is_called_on_the_loop_and_a_second_call_of_many_by_another_thread(
-    joined: int | None, calls: Sequence[int], here: Sequence[bool], monkeypatch: pytest.MonkeyPatch
+    joined: Shapes | None, calls: Sequence[int], here: Sequence[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batching, "SHORT_CALL_NS", SECONDS * 10**9)
     model = HeldModel(max_rows=LEAST_ROWS, max_queue=40)
@@ -282,11 +292,25 @@ async def test_of_what_comes_in_one_round_no_more_waits_than_may() -> None:
 async def test_many_requests_lose_and_mix_up_nothing() -> None:
     model = HeldModel(max_rows=8, max_queue=600, instances=3)
     model.release.release(10**6)
-    requests = [Request({"x": np.arange(i, i + 1 + i % 3)}, 1 + i % 3, 1) for i in range(600)]
+    requests = [Request({"x": np.arange(i, i + 1 + i % 3)}, 1 + i % 3, ROW) for i in range(600)]
     answers = await asyncio.gather(*map(model.batcher.infer, requests))
     assert all(np.array_equal(answer["y"], 2 * r.feed["x"]) for answer, r in zip(answers, requests, strict=True))
     assert model.batcher.pending == 0
     assert model.statistics.totals()[0] == sum(request.rows for request in requests)
+
+
+async def test_a_rehearsed_call_is_known_like_one_that_was_asked_for() -> None:
+    model = HeldModel()
+    model.release.release(9)
+    kind = Kind(None, ROW)
+    model.batcher.rehearse(kind, 4, {"x": np.zeros(4)})
+    model.batcher.rehearse(Kind(OTHER, None), 1, {"x": np.zeros(1)})
+    await model.infer([1, 2])
+    assert model.calls == [4, 1, 2]
+    known = model.batcher.known_calls()
+    assert sorted(call[1:] for call in known) == [(1, Kind(OTHER, None)), (2, kind), (4, kind)]
+    assert [call.ns for call in known] == sorted(call.ns for call in known)
+    assert model.statistics.totals()[0] == 2
 
 
 class BegunModel(HeldModel):
@@ -323,7 +347,7 @@ class BegunModel(HeldModel):
         watch = (lambda has_ended, work: self._watched.append((has_ended, work))) if watches else None
         asker = Asker(self._later.append, watch)
         for value in range(count):
-            self.batcher.submit(Request({"x": np.array([value] * rows)}, rows, 1, rows, done=done), asker)
+            self.batcher.submit(Request({"x": np.array([value] * rows)}, rows, ROW, rows_of(rows), done=done), asker)
         last = time.monotonic() + SECONDS
         while len(outcomes) < count:
             assert time.monotonic() < last
@@ -399,7 +423,7 @@ async def test_how_long_begun_calls_take_is_noted(monkeypatch: pytest.MonkeyPatc
     model.ask(17)
     assert model.begun == [16]
     assert model.statistics.totals() == (18, 3)
-    times = model.batcher._times[None, 1]
+    times = model.batcher._times[Kind(None, ROW)]
     assert set(times.called._row_ns) == {0}
     # By the thread that made it.
     assert times.beside._row_ns == {4: 160}
@@ -412,7 +436,7 @@ async def test_calls_beside_leave_others_until_more_are_known_to_make_a_row_chea
     model.ask(1)
     model.ask(40)
     assert model.begun == [16, 16]
-    times = model.batcher._times[None, 1].beside
+    times = model.batcher._times[Kind(None, ROW)].beside
     for row_ns, begun in ((1.1 * 40_000 + 49_000, [16] * 6), (1.1 * 40_000 + 51_000, [64, 36])):
         monkeypatch.setattr(times, "_row_ns", {4: row_ns, 6: 40_000})
         monkeypatch.setattr(times, "note", lambda rows, ns: None)

@@ -92,7 +92,9 @@ class Scene:
             self.turns.start(lambda: ended(work))
 
         def asking() -> None:
-            request = Request({"x": np.array([value])}, 1, "x", "x", deadline_ns, done=outcomes.append)
+            request = Request(
+                {"x": np.array([value])}, 1, (("x", ()),), (("x", (1,)),), deadline_ns, done=outcomes.append
+            )
             try:
                 self.batcher.submit(request, Asker(due.append, watch))
             except ServingError as problem:

@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc
 
 from onnxc.runtime.errors import DeviceError, InputError, ModelError, OnnxcError
-from onnxc.serving import model_registry
+from onnxc.serving import model_registry, served_model
 from onnxc.serving.model_registry import ModelRegistry
 from onnxc.serving.repository import Repository
 from onnxc.serving.served_model import ServedModel, ServingLimits, WireTensor, open_version
@@ -223,6 +223,43 @@ def test_what_has_failed_is_not_tried_again_until_it_changes(tmp_path: Path, mon
     registry.poll()
     assert (opened, registry.versions("m")) == ([2, 2], (2,))
     np.testing.assert_array_equal(answer(registry, "m"), 5 * ROWS)
+
+
+def known_rows(registry: ModelRegistry) -> list[int]:
+    return [call.rows for call in registry.find("m").batcher.known_calls()]
+
+
+def test_a_new_version_knows_how_long_the_calls_take_that_the_one_before_was_asked_for(tmp_path: Path) -> None:
+    write_version(tmp_path, "m", 1, scaled(2))
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    assert known_rows(registry) == []
+    answer(registry, "m")
+    assert known_rows(registry) == [2]
+    write_version(tmp_path, "m", 2, scaled(5))
+    registry.poll()
+    assert known_rows(registry) == [2]
+    (call,) = registry.find("m").batcher.known_calls()
+    assert (call.shapes(7), registry.find("m").statistics.requests()["success"].count) == ({"x": (7, 4)}, 0)
+    # Calls that another version cannot make, and such as take too long, are left out.
+    write_version(tmp_path, "m", 3, scaled(6).replace("4] x", "5] x").replace("4] y", "5] y"))
+    registry.poll()
+    assert known_rows(registry) == []
+    write_version(tmp_path, "m", 4, scaled(7).replace("x", "z"))
+    registry.find("m").batcher.rehearse(call.kind, 64, {"x": np.zeros((64, 5), np.float32)})
+    registry.poll()
+    assert known_rows(registry) == []
+
+
+def test_calls_that_took_too_long_are_not_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_version(tmp_path, "m", 1, scaled(2))
+    registry = registry_of(tmp_path)
+    registry.load_all()
+    answer(registry, "m")
+    monkeypatch.setattr(served_model, "_LONGEST_REHEARSAL_NS", 0)
+    write_version(tmp_path, "m", 2, scaled(5))
+    registry.poll()
+    assert known_rows(registry) == []
 
 
 def test_rows_are_joined_only_where_that_is_proved(tmp_path: Path) -> None:

@@ -114,3 +114,8 @@ def test_the_first_call_beside_has_few_rows_and_later_ones_as_many_as_are_worth_
     assert times.enough_rows_beside(MOST) == LEAST_ROWS
     times.beside.note(MOST, MOST * 20_000)
     assert times.enough_rows_beside(MOST) == MOST
+
+
+def test_what_is_known_is_told_by_calls() -> None:
+    assert RowTimes().known() == {}
+    assert noted({1: 5, 3: 2}).known() == {1: 5, 4: 8}
