@@ -234,9 +234,9 @@ class ReductionSchedule(Schedule):
 
 @record(kw_only=True)
 class ContractionSchedule(Schedule):
-    """`panels`: rows against panels of columns; `bytes`: the same in groups of bytes; `lines`: rows against a line
-    along k; `sweeps`: a row against rows of columns in order; `tiles`: on tensor cores; `general`: each element sums
-    its products.
+    """`panels`: rows against panels of columns; `shallow`: the same of few steps along k, from registers to the result;
+    `bytes`: in groups of bytes; `lines`: rows against a line along k; `sweeps`: a row against rows of columns in order;
+    `tiles`: on tensor cores; `general`: each element sums its products.
 
     tile: of a unit of work, `depth` of it at a time. registers: what is kept in registers of it. split: how many
     programs share the sum along k; a second launch adds their parts. left: which operand the rows are of. packs_rows,
@@ -247,7 +247,7 @@ class ContractionSchedule(Schedule):
     many are made of the same rows, each in tiles of their own.
     """
 
-    algorithm: Literal["panels", "bytes", "lines", "sweeps", "tiles", "general"]
+    algorithm: Literal["panels", "shallow", "bytes", "lines", "sweeps", "tiles", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None

@@ -12,6 +12,7 @@ from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.products.bytes import emit_bytes
 from onnxc.compiler.codegen_cpu.products.lines import emit_lines
 from onnxc.compiler.codegen_cpu.products.panels import emit_panels
+from onnxc.compiler.codegen_cpu.products.shallow import emit_shallow
 from onnxc.compiler.codegen_cpu.products.sweeps import emit_sweeps
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -23,7 +24,13 @@ from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target
 
-_FORMS = {"panels": emit_panels, "lines": emit_lines, "sweeps": emit_sweeps, "bytes": emit_bytes}
+_FORMS = {
+    "panels": emit_panels,
+    "shallow": emit_shallow,
+    "lines": emit_lines,
+    "sweeps": emit_sweeps,
+    "bytes": emit_bytes,
+}
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:

@@ -123,6 +123,17 @@ def _step(rows: int, vectors: int, target: Target) -> float:
     return vectors * (rows + 2) + rows * (4 - vectors) * 0.3
 
 
+def _shallow_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes, target: Target) -> float:
+    """Multiply-adds; loads of B for each block of rows; and vectors of the result, which are only stored."""
+    assert isinstance(schedule.workers, Threads), schedule
+    assert schedule.registers is not None, schedule
+    vectors, units = -(-sizes.columns // schedule.workers.lanes), -(-sizes.rows // schedule.tile.rows)
+    panels, (blocks, rest) = -(-sizes.columns // schedule.tile.columns), divmod(sizes.rows, schedule.registers.rows)
+    products = sizes.rows * (vectors + panels) + (blocks + rest) * vectors / 2
+    stored = sizes.rows * _finish(gemm, sizes.columns, schedule.workers.lanes) / 2
+    return units * CONSTANT_UNIT_PRODUCTS + sizes.depth * products + stored
+
+
 def _panel_copy(gemm: Problem, schedule: ContractionSchedule) -> str:
     if schedule.packing is not None:
         return "widened"
@@ -170,4 +181,4 @@ def _sweep_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Sizes,
     return loads * vectors * sizes.depth + sizes.rows * units * UNIT_PRODUCTS
 
 
-_COSTS = {"panels": _panel_products, "lines": _line_products, "sweeps": _sweep_products}
+_COSTS = {"panels": _panel_products, "shallow": _shallow_products, "lines": _line_products, "sweeps": _sweep_products}

@@ -16,6 +16,7 @@ from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I16, I32, I64, U32, U6
 from onnxc.compiler.ir.module import Block
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.loops.matrix_products import Problem, line_problem, panel_problem
 from onnxc.compiler.planning.schedules import Arithmetic, ContractionSchedule, Packing, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
@@ -56,6 +57,20 @@ SHORT_DEPTH = 96
 are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of cycles:
 1200x32x512 3.3 and 3.8, 1200x64x2048 22.4 and 25.6, 1200x96x1000 16.3 and 16.8; 1200x128x1000 22.9 and 21.2.
 """
+
+SHALLOW_DEPTH, SHALLOW_BYTES, SHALLOW_UNPACKED_BYTES = 64, 1 << 16, 1 << 14
+"""Up to so much of k, and of B, packed or read in place, the sums of a tile go from registers to the result.
+
+On Zen 5, us so and by panels: 4096 by 256 with k of 3 46 and 71, of 16 134 and 168, of 32 261 and 305, of 64 510 and
+555, of 128 1045 and 1041; 100000 by 16 with 64 1214 and 2351, 20000 by 16 with 128 424 and 372. Read in place, 6 of 64
+by 64 by 256 took 319 us so, and 238 by panels.
+"""
+
+SHALLOW_ROWS, SHALLOW_VECTORS, SHALLOW_UNIT_ROWS = (12, 8, 6, 4), 16, 64
+"""The rows that such a tile may have, the vectors of all of them at most, and the rows of a unit of work."""
+
+SHALLOW_FINISH = 40
+"""The simple instructions for an element up to which what follows is written out for each vector of such a tile."""
 
 BLOCK_DEPTH = 1536
 """How much of k is multiplied before the next block of a panel is read, or packed, which is in the second-level cache
@@ -166,6 +181,8 @@ def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) 
     if by_panels is not None:
         if _is_by_sweeps(problem, by_panels, target.vector_bits // sums.bits):
             yield _sweeps(by_panels, sums, sums, target)
+        if _is_shallow(problem, by_panels, sums):
+            yield _shallow(by_panels, problem, sums, target)
         if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
             yield _bfloat_tiles(by_panels, problem)
         for vectors in _widths(by_panels, target.vector_bits // sums.bits):
@@ -200,6 +217,22 @@ def _is_by_lines(gemm: Problem) -> bool:
     return gemm.a_stride(gemm.k) == 1 and (gemm.b_stride(gemm.k) == 1 or gemm.b_stride(gemm.m) == 0)
 
 
+def _is_shallow(problem: KernelProblem, gemm: Problem, sums: DType) -> bool:
+    """Whether rows take few steps with a small B, all of one type, and what follows is not much either."""
+    dtypes = {gemm.a.base.dtype, gemm.b.base.dtype, gemm.dot.dtype(), sums}
+    if not dtypes <= {F32, F64} or len(dtypes) > 1 or gemm.outer_k:
+        return False
+    if not isinstance(gemm.depth, int) or not isinstance(gemm.columns, int):
+        return False
+    is_constant = has_constant_panels(problem, gemm)
+    most = SHALLOW_BYTES if is_constant else SHALLOW_UNPACKED_BYTES
+    is_small = 0 < gemm.depth <= SHALLOW_DEPTH and gemm.depth * gemm.columns * sums.itemsize <= most
+    is_read = is_constant or gemm.b_strides[gemm.n] == 1
+    has_rows = not isinstance(gemm.rows, int) or gemm.rows >= SHALLOW_ROWS[-1]
+    cost = sum(element_cost(op) for op in problem.block.ops if op is not gemm.dot)
+    return is_small and is_read and has_rows and cost <= SHALLOW_FINISH
+
+
 def _ways_to_read(problem: KernelProblem, gemm: Problem, sums: DType) -> Sequence[bool]:
     """Whether panels may be, or must be, packed on the way."""
     if has_constant_panels(problem, gemm):
@@ -229,6 +262,35 @@ def _panels(
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(parameter, constant_panels(gemm, width)) if is_constant else None,
         why=f"B is {way}",
+    )
+
+
+def _shallow(gemm: Problem, problem: KernelProblem, sums: DType, target: Target) -> ContractionSchedule:
+    lanes = target.vector_bits // sums.bits
+    rows, vectors = _shallow_tile(gemm, lanes, target)
+    width, parameter = vectors * lanes, problem.block.parameters.index(gemm.b.base)
+    is_constant = has_constant_panels(problem, gemm)
+    assert isinstance(gemm.depth, int), gemm
+    return ContractionSchedule(
+        algorithm="shallow",
+        tile=Tile(SHALLOW_UNIT_ROWS, width, gemm.depth),
+        arithmetic=Arithmetic(str(sums), sums),
+        registers=Tile(rows, width),
+        left=gemm.left,
+        workers=Threads(lanes, GRAIN_PRODUCTS),
+        packing=Packing(parameter, constant_panels(gemm, width)) if is_constant else None,
+        why=f"few steps along k, B is {'packed when it is compiled' if is_constant else 'read in place'}",
+    )
+
+
+def _shallow_tile(gemm: Problem, lanes: int, target: Target) -> tuple[int, int]:
+    """The rows of the widest panel, and its vectors, that are in registers with a step of the panel and an element."""
+    return next(
+        (rows, vectors)
+        for vectors in _widths(gemm, lanes)
+        for rows in SHALLOW_ROWS
+        if rows * vectors <= SHALLOW_VECTORS and (rows + 1) * vectors < target.vector_registers
+        if not isinstance(gemm.rows, int) or rows <= gemm.rows
     )
 
 

@@ -229,7 +229,7 @@ def test_equations_of_known_sizes(equation: str, sizes: dict[str, int]) -> None:
 def test_known_sizes_leave_out_numbers_of_rows(rows: str, wanted: list[str]) -> None:
     """Columns of two vectors, so panels are no wider; 16 registers take 6 rows beside them, or those that are left."""
     target = parse_target("cpu:x86-64-v3")
-    module = make([f"f32[{rows}, 5]", "f32[5, 13]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
+    module = make([f"f32[{rows}, 70]", "f32[70, 13]"], lambda ir, x, y: ir.dot(x, y, "mk,kn->mn"))
     functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
     names = [function.name for together in functions for function in together]
     assert [name.rpartition("_")[2] for name in names if name.startswith("multiply_f32")] == wanted
@@ -237,13 +237,14 @@ def test_known_sizes_leave_out_numbers_of_rows(rows: str, wanted: list[str]) -> 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("columns", [13, 33, 48, 70])
-def test_every_number_of_rows_that_full_steps_leave(columns: int, target: Target) -> None:
+@pytest.mark.parametrize(("depth", "form"), [(70, "panels"), (5, "shallow")])
+def test_every_number_of_rows_that_full_steps_leave(depth: int, form: str, columns: int, target: Target) -> None:
     """A panel is one to four vectors wide, and there are one more full step of rows than one, and all that is left."""
-    w = _whole(F32, 5, columns, seed=1)
-    native = Native(make(["f32[R, 5]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")), target)
-    assert native.plan.kernels[-1].scheduled(ContractionSchedule).algorithm == "panels"
+    w = _whole(F32, depth, columns, seed=1)
+    native = Native(make([f"f32[R, {depth}]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")), target)
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).algorithm == form
     for rows in range(30):
-        native.check(_whole(F32, rows, 5))
+        native.check(_whole(F32, rows, depth))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
@@ -261,3 +262,33 @@ def test_batches_of_one_are_repeated_where_they_lie(target: Target) -> None:
     assert native.kernels() == ["contraction"]
     for first, second in ((1, 1), (1, 4), (4, 1), (3, 3), (0, 1), (1, 0)):
         native.check(sample(F32, first, 5, 7), sample(F32, second, 7, 9), bound=1e-5)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_what_follows_few_steps_is_computed_before_it_is_written(dtype: DType, target: Target) -> None:
+    """A residual in whose memory the result may lie; rows and columns that are no whole tile; a turned operand."""
+    w, bias = _whole(dtype, 3, 21, seed=1), _whole(dtype, 21, seed=2)
+
+    def build(ir: Builder, x: Value, residual: Value) -> Value:
+        total = ir.binary(
+            "add", ir.dot(x, ir.constant(w), "km,kn->mn"), ir.broadcast(ir.constant(bias), (1,), residual.shape)
+        )
+        return ir.binary("add", ir.unary("abs", total), residual)
+
+    native = Native(make([f"{dtype}[3, R]", f"{dtype}[R, 21]"], build), target)
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).algorithm == "shallow"
+    for rows in (0, 1, 4, 67):
+        native.check(_whole(dtype, 3, rows), _whole(dtype, rows, 21, seed=3))
+
+
+def test_a_sum_of_few_steps_keeps_nan_infinities_and_no_negative_zero() -> None:
+    """A sum begins with 0, so products of -0 give 0; rows are computed apart."""
+    w = np.array([[1, -1, 0, np.inf]] * 2, np.float32)
+    x = np.array([[-0.0, -0.0], [np.nan, 1], [np.inf, -np.inf], [3e38, 3e38], [1, 2]], np.float32)
+    native = Native(make(["f32[R, 2]"], lambda ir, x: ir.dot(x, ir.constant(w), "mk,kn->mn")))
+    assert native.plan.kernels[-1].scheduled(ContractionSchedule).algorithm == "shallow"
+    with np.errstate(all="ignore"):
+        (result,), expected = native(x), np.einsum("mk,kn->mn", x, w)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[0, :3]), False)

@@ -32,6 +32,7 @@ def _forms(native: Native) -> list[str]:
         ((3, 70, 40), (40,), "amk,ak->am", "lines"),
         ((3, 150, 40), (40, 1), "amk,akn->amn", "lines"),
         ((3, 40, 300), (40,), "akn,ak->an", "sweeps"),
+        ((3, 40, 90), (9, 40), "akn,amk->amn", "shallow"),
         ((3, 40, 130), (9, 40), "akn,amk->amn", "panels"),
         ((3, 130, 40), (9, 40), "ank,amk->anm", "panels"),
     ],

@@ -1,0 +1,122 @@
+"""Contractions of few steps along k: a few rows at a time against all panels of B, which is small and stays in a cache.
+
+The sums of a tile are in registers until the ops that follow are computed and it is written; panels of many steps have
+them in memory in between, which is most of what so few steps take. A unit of work is a run of rows, for one position
+of the outer letters; its results are written in order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.evaluate import Index
+from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import WRITTEN_STEPS
+from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
+from onnxc.compiler.codegen_cpu.products.operands import Coordinates, ProductOperands, product_operands
+from onnxc.compiler.codegen_cpu.schedules.contractions import SHALLOW_ROWS
+from onnxc.compiler.codegen_cpu.write_result import write_result
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.ir.dim_functions import minimum
+from onnxc.compiler.ir.dims import floordiv, product
+from onnxc.compiler.ir.primitives.contractions import parse_equation
+
+
+def emit_shallow(frame: KernelFrame, name: str) -> KernelCode:
+    """The code of a contraction of few steps."""
+    return _Shallow(frame, product_operands(frame)).emit(name)
+
+
+@dataclass
+class _Shallow:
+    frame: KernelFrame
+    operands: ProductOperands
+
+    def __post_init__(self) -> None:
+        schedule, self.problem = self.operands.schedule, self.operands.problem
+        assert schedule.registers is not None, schedule
+        assert isinstance(self.problem.depth, int), self.problem
+        self.unit_rows, self.depth, self.lanes = schedule.tile.rows, self.problem.depth, self.frame.lanes
+        self.rows, self.width = schedule.registers.rows, schedule.registers.columns
+        self.is_packed = schedule.packing is not None
+        self.memory = memory_type(self.problem.a.base.dtype)
+        self.letters = parse_equation(self.problem.dot.attributes["equation"])[2]
+
+    def emit(self, name: str) -> KernelCode:
+        """The loop over units."""
+        frame, f, problem = self.frame, self.frame.f, self.problem
+        outer_sizes = self.operands.sizes(problem.outer)
+        chunks = floordiv(problem.rows + self.unit_rows - 1, self.unit_rows)
+
+        def unit(ordinal: Reg) -> None:
+            *outer, chunk = frame.split(ordinal, (*outer_sizes, chunks))
+            self._unit(dict(zip(problem.outer, outer, strict=True)), f.mul(chunk, self.unit_rows))
+
+        f.loop(frame.begin, frame.end, 1, unit, at_least_once=True)
+        f.ret()
+        work = minimum(problem.rows, self.unit_rows) * problem.columns * problem.depth
+        return KernelCode(name, (f,), product(outer_sizes) * chunks, frame.grain(work))
+
+    def _unit(self, outer: Coordinates, first: Int) -> None:
+        """Rows by as many as registers have room for, those that are left by fewer."""
+        f = self.frame.f
+        stop = f.smin(self.frame.size(self.problem.rows), f.add(first, self.unit_rows))
+        for rows in sorted({self.rows, min(self.rows, SHALLOW_ROWS[-1]), 1}, reverse=True):
+            whole = f.add(first, f.mul(f.sdiv(f.sub(stop, first), rows), rows))
+            f.loop(first, whole, rows, partial(self._panels, outer, rows))
+            first = whole
+
+    def _panels(self, outer: Coordinates, rows: int, row: Int) -> None:
+        """So many rows against all columns."""
+        f, columns = self.frame.f, self.problem.columns
+        assert isinstance(columns, int), self.problem
+        whole = columns // self.width * self.width
+        f.loop(0, whole, self.width, lambda column: self._tile(outer, row, rows, column, self.width))
+        if columns > whole:
+            self._tile(outer, row, rows, whole, columns - whole)
+
+    def _tile(self, outer: Coordinates, first: Int, rows: int, column: Int, columns: int) -> None:
+        """So many rows by so many columns, of a panel or of what is left of one."""
+        f = self.frame.f
+        masks: list[Reg | None] = [None] * -(-columns // self.lanes)
+        if columns % self.lanes:
+            masks[-1] = f.tail_mask(self.lanes, columns % self.lanes)
+        zero = f.constant(vector_type(self.memory, self.lanes), 0)
+        begins = [self.operands.a(outer, f.add(first, row)) for row in range(rows)]
+
+        def step(k: Int, place: int, *sums: Reg) -> Sequence[Reg]:
+            panel = [self._load(outer, k, column, vector, mask) for vector, mask in enumerate(masks)]
+            following: list[Reg] = []
+            for begin in begins:
+                element = self.operands.along_k(begin, self.problem.a_strides, self.problem.a, {}, k)
+                x = f.splat(f.load(self.memory, element), self.lanes)
+                following += [f.multiply_add(x, y, sums[len(following) + each]) for each, y in enumerate(panel)]
+            return following
+
+        # Written out as a whole, LLVM would have all of B in registers before it multiplies.
+        sums = f.loop_in_steps(self.depth, WRITTEN_STEPS, step, [zero] * (rows * len(masks)))
+        for ordinal, x in enumerate(sums):
+            row, vector = divmod(ordinal, len(masks))
+            index = self._index(outer, f.add(first, row), f.add(column, vector * self.lanes))
+            write_result(self.frame.evaluator(self.lanes, masks[vector]), self.frame, self.problem.dot, x, index)
+
+    def _load(self, outer: Coordinates, k: Int, column: Int, vector: int, mask: Reg | None) -> Reg:
+        """A vector of columns of B at a step: of a packed panel, behind which are zeros, or where they lie."""
+        f, problem, type = self.frame.f, self.problem, vector_type(self.memory, self.lanes)
+        if not self.is_packed:
+            start = self.operands.b(outer, 0, f.add(column, vector * self.lanes))
+            address = self.operands.along_k(start, problem.b_strides, problem.b, {}, k)
+            return f.load(type, address) if mask is None else masked_load(f, type, address, mask)
+        ordinal: Int = 0
+        for letter in problem.outer:
+            if problem.b_strides[letter] != 0:
+                ordinal = f.add(f.mul(ordinal, self.frame.size(problem.sizes[letter])), outer[letter])
+        panels = self.frame.size(floordiv(problem.columns + self.width - 1, self.width))
+        panel = f.add(f.mul(ordinal, f.mul(panels, self.width)), column)
+        offset = f.add(f.mul(panel, self.depth), f.add(f.mul(k, self.width), vector * self.lanes))
+        return f.load(type, f.gep(self.operands.base(problem.b), offset, self.memory))
+
+    def _index(self, outer: Coordinates, row: Int, column: Int) -> Sequence[Index]:
+        coordinates = self.operands.coordinates(self.problem.m, row) | dict(outer)
+        return [Index(column, 1) if x == self.problem.n else Index(coordinates[x]) for x in self.letters]
