@@ -465,10 +465,12 @@ class TreeEnsembleSchedule(Schedule):
     """`walks`: a unit is a block of rows, of which so many at once walk down a tree; a row alone, down so many trees.
 
     block: the rows of a unit. walks: how many are under way at once. scores: where those of a block are added up, in
-    the result itself or, in a wider type, in memory of their own.
+    the result itself or, in a wider type, in memory of their own. looks_for_missing: whether a block is looked through
+    for NaN, without which no test asks where it goes.
     """
 
     algorithm: Literal["walks"]
     block: int
     walks: int
     scores: Literal["result", "block"]
+    looks_for_missing: bool

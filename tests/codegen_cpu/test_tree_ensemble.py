@@ -30,6 +30,7 @@ class Trees:
     outcomes: Sequence[int]
     targets: int
     has_rows: bool = False
+    features: int = FEATURES
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
     thresholds: list[float] = field(default_factory=list)
     links: list[list[int]] = field(default_factory=list)
@@ -54,7 +55,7 @@ class Trees:
             return
         outcomes = int(self.random.choice(list(self.outcomes)))
         children = (self._add(), self._add())
-        self.links[record] = [int(self.random.integers(FEATURES)) << FEATURE_SHIFT | outcomes, children[0]]
+        self.links[record] = [int(self.random.integers(self.features)) << FEATURE_SHIFT | outcomes, children[0]]
         for child in children:
             self._grow(child, depth - 1)
 
@@ -62,16 +63,16 @@ class Trees:
         tables = [np.array(self.thresholds, dtype.numpy), np.array(self.links, np.int32).reshape(-1, 2)]
         return [*tables, np.array(self.weights, dtype.numpy)] if self.has_rows else tables
 
-    def module(self, dtype: DType, kind: str, columns: str = str(FEATURES)) -> Module:
+    def module(self, dtype: DType, kind: str, columns: str = "") -> Module:
         used = {word & LEAF - 1 for word, _ in self.links if word != LEAF}
         attributes = {"kind": kind, "trees": self.count, "targets": self.targets, "depth": self.depth}
 
         def build(ir: Builder, x: Value) -> Value:
-            seen = x if columns == str(FEATURES) else ir.slice_axis(x, 1, 0, FEATURES)
+            seen = ir.slice_axis(x, 1, 0, self.features) if columns else x
             tables = [ir.constant(table) for table in self.tables(dtype)]
             return ir.tree_ensemble(seen, tables, {**attributes, "outcomes": tuple(sorted(used))})
 
-        return make([tensor(f"{dtype}[N, {columns}]")], build)
+        return make([tensor(f"{dtype}[N, {columns or self.features}]")], build)
 
     def walked(self, x: np.ndarray, dtype: DType, kind: str) -> np.ndarray:
         """The scores, tree by tree and row by row."""
@@ -182,6 +183,36 @@ def test_features_that_lie_apart_and_others_between_rows() -> None:
     for columns, count in (("9", 9), ("M", 7)):
         native, x = Native(trees.module(F32, "sum", columns)), rows(70, F32, count)
         np.testing.assert_array_equal(native(x)[0], trees.walked(x[:, :FEATURES], F32, "sum"))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("columns", ["", "M"])
+def test_one_missing_value_of_a_block_goes_where_its_test_says(columns: str, target: Target) -> None:
+    trees = Trees(30, 6, (3, 11), 1, features=37)
+    native = Native(trees.module(F32, "sum", columns), target)
+    (kernel,) = native.plan.kernels
+    assert kernel.scheduled(TreeEnsembleSchedule).looks_for_missing
+    for count in (1, 9, 130):
+        whole = np.nan_to_num(rows(count, F32, 37 if not columns else 40))
+        np.testing.assert_array_equal(native(whole)[0], trees.walked(whole, F32, "sum"), strict=True)
+        for row in {0, count - 1}:
+            for column in (0, 15, 31, 36):
+                x = whole.copy()
+                x[row, column] = np.nan
+                np.testing.assert_array_equal(native(x)[0], trees.walked(x, F32, "sum"), strict=True)
+
+
+def test_features_of_which_each_has_a_row() -> None:
+    trees = Trees(20, 5, MIXED, 1)
+    used = tuple(sorted({word & LEAF - 1 for word, _ in trees.links if word != LEAF}))
+    attributes = {"kind": "sum", "trees": 20, "targets": 1, "depth": 5, "outcomes": used}
+
+    def build(ir: Builder, x: Value) -> Value:
+        tables = [ir.constant(table) for table in trees.tables(F32)]
+        return ir.tree_ensemble(ir.transpose(x, (1, 0)), tables, attributes)
+
+    native, x = Native(make([tensor(f"f32[{FEATURES}, N]")], build)), rows(70, F32)
+    np.testing.assert_array_equal(native(x.T.copy())[0], trees.walked(x, F32, "sum"), strict=True)
 
 
 def test_scores_are_the_same_whatever_the_threads_and_however_many_rows() -> None:

@@ -1,22 +1,25 @@
-"""Tree ensembles: rows walk down trees, several vectors of walks at once, so that none need wait for what it gathers.
+"""Tree ensembles: rows walk down trees, several walks beside each other, so that none need wait for what it loads.
 
-A unit of work is a block of rows. Whole groups of its rows walk down one tree after another. What is left over does so
-as well, the last row in several lanes, if that takes fewer walks; else each of these rows walks down a group of trees.
-Either way its scores are added up in the order of the trees.
+A unit of work is a block of rows. Groups of its rows walk down one tree after another. What is left over does so as
+well, with several walks of the last row, if that takes fewer of them; else each of these rows walks down a group of
+trees. Either way its scores are added up in the order of the trees. A block without missing values asks no test where
+they go.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial, reduce
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
 from onnxc.compiler.codegen_cpu.operands import operand_in_memory
+from onnxc.compiler.codegen_cpu.schedules.trees import known_width
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
 from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.dtypes import F64, DType
 from onnxc.compiler.ir.module import Op
-from onnxc.compiler.ir.primitives.trees import FEATURE_SHIFT, LEAF, split_outcomes
+from onnxc.compiler.ir.primitives.trees import FEATURE_SHIFT, LEAF, UNORDERED, split_outcomes
 from onnxc.compiler.planning.kernel_plan import Kernel
 from onnxc.compiler.planning.loops.rows import identity
 from onnxc.compiler.planning.loops.views import View
@@ -29,9 +32,8 @@ PREDICATES = (
     *("false", "olt", "oeq", "ole", "ogt", "one", "oge", "ord"),
     *("uno", "ult", "ueq", "ule", "ugt", "une", "uge", "true"),
 )
-LINK = "[2 x i32]"
-NARROW = 1 << 31
-"""The offsets of which each is below this are in 32 bits."""
+WORD_BITS = 32
+LOW_WORD = (1 << WORD_BITS) - 1
 
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
@@ -48,20 +50,20 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
 
 
 @record
-class _Walks:
-    """A vector of walks: where the first row lies, how far from it the row of each, and the root of each."""
+class _Walk:
+    """A walk: where the features of its row lie, and the root of its tree."""
 
     features: Reg
-    offsets: Reg
-    roots: Reg
+    root: Int
 
 
 @record
 class _Rows:
-    """A block of rows: the first, and where their scores lie."""
+    """A block of rows: the first, where their scores lie, and the outcomes that some tests hold with."""
 
     first: Reg
     scores: Reg
+    by_test: tuple[int, ...]
 
 
 @record
@@ -79,31 +81,9 @@ class _Ensemble:
         return self.frame.kernel.scheduled(TreeEnsembleSchedule)
 
     @cached_property
-    def vectors(self) -> range:
-        """The first walk of each vector."""
-        return range(0, self.schedule.walks, self.frame.lanes)
-
-    @cached_property
-    def nodes(self) -> str:
-        """The type of a vector of nodes."""
-        return vector_type("i32", self.frame.lanes)
-
-    @cached_property
     def width(self) -> int:
         """How many features a row has."""
-        width = self.op.operands[0].shape[1]
-        assert isinstance(width, int), width
-        return width
-
-    @cached_property
-    def offsets(self) -> str:
-        """The type of a vector of offsets from the first row of a vector, in elements."""
-        lanes = self.frame.lanes
-        rows, columns = self.view.strides
-        if not isinstance(rows, int) or not isinstance(columns, int):
-            return vector_type("i64", lanes)
-        reach = lanes * abs(rows) + self.width * abs(columns)
-        return vector_type("i32" if reach < NARROW else "i64", lanes)
+        return known_width(self.op.operands[0])
 
     @cached_property
     def dtype(self) -> DType:
@@ -126,28 +106,59 @@ class _Ensemble:
         """Memory for the scores of a block, in the type of the accumulator."""
         return self.frame.f.alloca(memory_type(self.accumulator), self.schedule.block * self.targets)
 
-    @cached_property
-    def leaves(self) -> Reg:
-        """The leaves that a group of walks has come to."""
-        return self.frame.f.alloca("i32", self.schedule.walks)
-
     # Rows
 
     def unit(self, ordinal: Reg) -> None:
         """The scores of one block of rows."""
-        f, block, walks = self.frame.f, self.schedule.block, self.schedule.walks
+        f, block = self.frame.f, self.schedule.block
         first = register(f.mul(ordinal, block))
         rows = f.smin(f.sub(self.frame.size(self.op.operands[0].shape[0]), first), block)
         result, count = f.gep(self.frame.output, f.mul(first, self.targets), self.element), f.mul(rows, self.targets)
         in_result = self.schedule.scores == "result"
-        group = _Rows(first, result if in_result else self.buffer)
-        self._fill(group.scores, count)
+        scores, by_test = result if in_result else self.buffer, split_outcomes(self.op)[1]
+        self._fill(scores, count)
+        if self.schedule.looks_for_missing:
+            known = tuple(bit for bit in by_test if bit != UNORDERED)
+            f.if_(
+                self._is_missing(first, rows),
+                lambda: self._walk(_Rows(first, scores, by_test), rows),
+                lambda: self._walk(_Rows(first, scores, known), rows),
+            )
+        else:
+            self._walk(_Rows(first, scores, by_test), rows)
+        if not in_result:
+            self._write(scores, result, count)
+
+    def _is_missing(self, first: Int, rows: Int) -> Reg:
+        """Whether one of the features of so many rows is NaN."""
+        f, lanes = self.frame.f, self.frame.lanes
+        vector, rest = vector_type(self.element, lanes), self.width % lanes
+
+        def in_row(row: Int, missing: Reg) -> tuple[Reg]:
+            features = self._features(f.add(first, row))
+
+            def in_vector(column: Int, missing: Reg) -> tuple[Reg]:
+                seen = f.load(vector, f.gep(features, column, self.element))
+                return (register(f.or_(missing, f.fcmp("uno", seen, seen))),)
+
+            (missing,) = f.loop(0, self.width - rest, lanes, in_vector, (missing,))
+            if rest:
+                address = f.gep(features, self.width - rest, self.element)
+                seen = masked_load(f, vector, address, f.tail_mask(lanes, rest), passthru=f.constant(vector, 0))
+                missing = register(f.or_(missing, f.fcmp("uno", seen, seen)))
+            return (missing,)
+
+        none = f.constant(vector_type("i1", lanes), [False] * lanes)
+        return f.reduce_lanes("or", *f.loop(0, rows, 1, in_row, (none,)))
+
+    def _walk(self, group: _Rows, rows: Int) -> None:
+        """Adds up the scores of so many rows."""
+        f, walks, trees = self.frame.f, self.schedule.walks, self.op.int("trees")
         grouped = f.mul(f.udiv(rows, walks), walks)
+        rest = f.sub(rows, grouped)
 
         def down_tree(tree: Reg) -> None:
             f.loop(0, grouped, walks, lambda row: self._rows_down_tree(group, row, tree))
-
-        trees, rest = self.op.int("trees"), f.sub(rows, grouped)
 
         def rest_down_tree(tree: Reg) -> None:
             self._rows_down_tree(group, grouped, tree, rest)
@@ -158,44 +169,27 @@ class _Ensemble:
             lambda: f.loop(0, trees, 1, rest_down_tree),
             lambda: f.loop(grouped, rows, 1, lambda row: self._row_down_trees(group, row)),
         )
-        if not in_result:
-            self._write(group.scores, result, count)
 
     def _rows_down_tree(self, group: _Rows, row: Int, tree: Reg, count: Int | None = None) -> None:
-        """A group of rows from `row` on; of fewer than a group, `count`, the last one in all lanes behind it."""
-        f, lanes = self.frame.f, self.frame.lanes
-        root = f.splat(register(f.convert("trunc", tree, "i32")), lanes)
-        walks = [self._walks_from(f.add(group.first, row), start, root, count) for start in self.vectors]
-        reached = self._reached(walks)
-        if self.targets > 1 or len(self.tables) > 2 or count is not None:
-            self._note(reached)
-            each_row = self.schedule.walks if count is None else count
-            f.loop(0, each_row, 1, lambda each: self._vote(group, each, f.add(row, each)))
-            return
-        for start, leaves in zip(self.vectors, reached, strict=True):
-            self._count(group, f.gather(vector_type(self.element, lanes), self.tables[0], leaves), f.add(row, start))
-
-    def _walks_from(self, row: Int, start: int, root: Reg, count: Int | None) -> _Walks:
-        """The vector of walks of the rows from `start` on behind `row`, of which there are `count` in all."""
-        f, ids = self.frame.f, self.frame.f.lane_ids(self.offsets)
-        first: Int = start
-        if count is not None:
-            last = f.sub(count, 1)
-            left = register(f.convert("trunc", f.smax(f.sub(last, start), 0), ids.element))
-            ids, first = register(f.smin(ids, f.splat(left, self.frame.lanes))), f.smin(start, last)
-        return _Walks(self._features(f.add(row, first)), self._strides(ids, 0), root)
+        """A group of rows from `row` on; of fewer than a group, `count`, the last one in all walks behind it."""
+        f, walks = self.frame.f, range(self.schedule.walks)
+        rows = [f.add(row, each if count is None else f.smin(each, f.sub(count, 1))) for each in walks]
+        leaves = self._reached(group, [_Walk(self._features(f.add(group.first, row)), tree) for row in rows])
+        for each, (leaf, row) in enumerate(zip(leaves, rows, strict=True)):
+            if count is None:
+                self._vote(group, leaf, row)
+            else:
+                f.if_(f.icmp("slt", each, count), partial(self._vote, group, leaf, row))
 
     def _row_down_trees(self, group: _Rows, row: Reg) -> None:
-        f, trees, lanes, walks = self.frame.f, self.op.int("trees"), self.frame.lanes, self.schedule.walks
-        features, still = self._features(f.add(group.first, row)), f.constant(self.offsets, 0)
+        f, trees, walks = self.frame.f, self.op.int("trees"), self.schedule.walks
+        features = self._features(f.add(group.first, row))
 
         def down_group(tree: Int) -> None:
-            first_roots = (
-                f.splat(register(f.convert("trunc", f.add(tree, start), "i32")), lanes) for start in self.vectors
-            )
-            all_roots = (f.smin(f.add(root, f.lane_ids(self.nodes)), trees - 1) for root in first_roots)
-            self._note(self._reached([_Walks(features, still, register(roots)) for roots in all_roots]))
-            f.loop(0, f.smin(f.sub(trees, tree), walks), 1, lambda each: self._vote(group, each, row))
+            roots = [f.smin(f.add(tree, each), trees - 1) for each in range(walks)]
+            leaves = self._reached(group, [_Walk(features, root) for root in roots])
+            for each, leaf in enumerate(leaves):
+                f.if_(f.icmp("slt", f.add(tree, each), trees), partial(self._vote, group, leaf, row))
 
         f.loop(0, trees, walks, down_group)
 
@@ -206,66 +200,52 @@ class _Ensemble:
 
     # Walks
 
-    def _reached(self, group: Sequence[_Walks]) -> Sequence[Reg]:
+    def _reached(self, group: _Rows, walks: Sequence[_Walk]) -> Sequence[Reg]:
         """The leaves that all these walks end at: all make a step until none can."""
         f, depth = self.frame.f, self.op.int("depth")
-        words: list[Reg] = []
+        links: list[Reg] = []
 
         def is_on_the_way(level: Reg, *nodes: Reg) -> Reg:
-            words[:] = [self._links(node, 0) for node in nodes]
-            leaf = words[0]
-            for word in words[1:]:
-                leaf = register(f.and_(leaf, word))
-            is_branch = f.icmp("eq", f.and_(leaf, LEAF), 0)
-            return register(f.and_(f.reduce_lanes("or", is_branch), f.icmp("slt", level, depth)))
+            links[:] = [self._links(node) for node in nodes]
+            is_leaf = register(reduce(f.and_, links))
+            return register(f.and_(f.icmp("eq", f.and_(is_leaf, LEAF), 0), f.icmp("slt", level, depth)))
 
         def step(level: Reg, *nodes: Reg) -> tuple[Int, ...]:
-            stepped = (self._step(walks, node, word) for walks, node, word in zip(group, nodes, words, strict=True))
+            steps = zip(walks, nodes, links, strict=True)
+            stepped = (self._step(group, walk, node, link) for walk, node, link in steps)
             return (f.add(level, 1), *stepped)
 
-        return f.while_((0, *(walks.roots for walks in group)), is_on_the_way, step)[1:]
+        return f.while_((0, *(walk.root for walk in walks)), is_on_the_way, step)[1:]
 
-    def _step(self, walks: _Walks, nodes: Reg, words: Reg) -> Reg:
-        """The children of the nodes on the walks; a leaf stays."""
-        f, vector = self.frame.f, vector_type(self.element, self.frame.lanes)
-        features = register(f.convert("zext", f.lshr(words, FEATURE_SHIFT), self.offsets))
-        seen = f.gather(vector, walks.features, register(f.add(self._strides(features, 1), walks.offsets)))
-        thresholds = f.gather(vector, self.tables[0], nodes)
-        fails = f.convert("zext", f.xor(self._holds(seen, thresholds, words), 1), self.nodes)
-        below = register(f.add(self._links(nodes, 1), fails))
-        return f.select(f.icmp("eq", f.and_(words, LEAF), 0), below, nodes)
-
-    def _strides(self, steps: Reg, axis: int) -> Reg:
-        """How far so many steps along an axis of x lead."""
-        f, stride = self.frame.f, self.frame.size(self.view.strides[axis])
-        if isinstance(stride, int):
-            return register(f.mul(steps, stride))
-        return register(f.mul(steps, f.splat(stride, self.frame.lanes)))
-
-    def _holds(self, seen: Reg, thresholds: Reg, words: Reg) -> Reg:
+    def _step(self, group: _Rows, walk: _Walk, node: Reg, links: Reg) -> Reg:
+        """The child of the node on the walk; a leaf stays."""
         f = self.frame.f
-        always, by_node = split_outcomes(self.op)
-        holds = f.fcmp(PREDICATES[always], seen, thresholds)
-        for bit in by_node:
-            among = f.icmp("ne", f.and_(words, bit), 0)
-            holds = register(f.or_(holds, f.and_(f.fcmp(PREDICATES[bit], seen, thresholds), among)))
+        feature = f.lshr(f.and_(links, LOW_WORD), FEATURE_SHIFT)
+        column = f.mul(feature, self.frame.size(self.view.strides[1]))
+        seen = f.load(self.element, f.gep(walk.features, column, self.element))
+        threshold = f.load(self.element, f.gep(self.tables[0], node, self.element))
+        fails = f.convert("zext", f.xor(self._holds(group, seen, threshold, links), 1), "i64")
+        below = register(f.add(f.lshr(links, WORD_BITS), fails))
+        return f.select(f.icmp("eq", f.and_(links, LEAF), 0), below, node)
+
+    def _holds(self, group: _Rows, seen: Reg, threshold: Reg, links: Reg) -> Reg:
+        f = self.frame.f
+        holds = f.fcmp(PREDICATES[split_outcomes(self.op)[0]], seen, threshold)
+        for bit in group.by_test:
+            among = f.icmp("ne", f.and_(links, bit), 0)
+            holds = register(f.or_(holds, f.and_(f.fcmp(PREDICATES[bit], seen, threshold), among)))
         return holds
 
-    def _links(self, nodes: Reg, ordinal: int) -> Reg:
-        f = self.frame.f
-        return f.gather(self.nodes, f.gep(self.tables[1], ordinal, "i32"), nodes, step=LINK)
+    def _links(self, node: Int) -> Reg:
+        """i64: both words of a record, the first below."""
+        return self.frame.f.load("i64", self.frame.f.gep(self.tables[1], node, "i64"))
 
     # Votes
 
-    def _note(self, reached: Sequence[Reg]) -> None:
-        for start, leaves in zip(self.vectors, reached, strict=True):
-            self.frame.f.store(leaves, self.frame.f.gep(self.leaves, start, "i32"))
-
-    def _vote(self, group: _Rows, walk: Int, row: Int) -> None:
-        """Adds what the leaf votes that a walk has come to, to the scores of a row of a block."""
+    def _vote(self, group: _Rows, leaf: Reg, row: Int) -> None:
+        """Adds what a leaf votes to the scores of a row of a block."""
         f = self.frame.f
         base = f.mul(row, self.targets)
-        leaf = register(f.convert("zext", f.load("i32", f.gep(self.leaves, walk, "i32")), "i64"))
         if len(self.tables) == 2:
             target = self._chosen(leaf, self.targets)
             weight = f.load(self.element, f.gep(self.tables[0], leaf, self.element))
@@ -287,18 +267,16 @@ class _Ensemble:
 
     def _chosen(self, leaf: Reg, limit: int) -> Int:
         """The second word of a leaf, which is below `limit`: a walk that is cut off may not have come to one."""
-        f = self.frame.f
         if limit == 1:
             return 0
-        word = f.load("i32", f.gep(f.gep(self.tables[1], leaf, LINK), 1, "i32"))
-        return f.umin(f.convert("zext", word, "i64"), limit - 1)
+        return self.frame.f.umin(self.frame.f.lshr(self._links(leaf), WORD_BITS), limit - 1)
 
     def _count(self, group: _Rows, weight: Reg, index: Int) -> None:
-        """Adds a weight to a score, or each of a vector to the scores from there on."""
+        """Adds a weight to a score."""
         f, element = self.frame.f, memory_type(self.accumulator)
-        slot, type = f.gep(group.scores, index, element), vector_type(element, weight.lanes)
-        wide = register(f.convert("fpext", weight, type))
-        f.store(combine(self.op.text("kind"), self.accumulator, f.load(type, slot), wide, f), slot)
+        slot = f.gep(group.scores, index, element)
+        wide = register(f.convert("fpext", weight, element))
+        f.store(combine(self.op.text("kind"), self.accumulator, f.load(element, slot), wide, f), slot)
 
     def _fill(self, scores: Reg, count: Int) -> None:
         f, element = self.frame.f, memory_type(self.accumulator)

@@ -11,7 +11,7 @@ from onnxc.compiler.codegen_cpu.schedules.compactions import compaction_schedule
 from onnxc.compiler.codegen_cpu.schedules.element_threads import GRAIN_ELEMENTS, TOGETHER_VECTORS, element_threads
 from onnxc.compiler.codegen_cpu.schedules.orders import ordering_schedule
 from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block, reduction_schedule
-from onnxc.compiler.codegen_cpu.schedules.trees import SCORES, WALK_ROWS, WALK_VECTORS, is_summed
+from onnxc.compiler.codegen_cpu.schedules.trees import tree_schedule
 from onnxc.compiler.codegen_cpu.schedules.windows import window_schedule
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
 from onnxc.compiler.ir.dim_functions import maximum, minimum
@@ -47,7 +47,6 @@ from onnxc.compiler.planning.schedules import (
     SuppressionSchedule,
     Threads,
     Tile,
-    TreeEnsembleSchedule,
 )
 from onnxc.compiler.planning.sink_movements import sink_block
 from onnxc.compiler.target import Target
@@ -384,20 +383,6 @@ def _suppression(problem: KernelProblem, target: Target) -> Schedule:
     return SuppressionSchedule(algorithm="blocks", workers=threads, shared_bytes=scratch)
 
 
-def _tree_ensemble(problem: KernelProblem, target: Target) -> Schedule:
-    """As many rows in a block as have room for their scores; whole groups of walks, or few rows one after another.
-
-    Scores that no sum rounds, those of one tree among them, need no other memory than the result.
-    """
-    (op,) = (op for op in problem.block.ops if op.name == "tree_ensemble")
-    threads = element_threads(target)
-    walks = WALK_VECTORS * threads.lanes
-    rows = min(SCORES // max(op.int("targets"), 1), WALK_ROWS) if is_summed(op) else WALK_ROWS
-    block = rows - rows % walks if rows > walks else rows
-    scores: Literal["result", "block"] = "block" if is_summed(op) else "result"
-    return TreeEnsembleSchedule(algorithm="walks", block=block, walks=walks, scores=scores, workers=threads)
-
-
 def _fourier(problem: KernelProblem, target: Target) -> Schedule:
     """Two buffers for each unit of work."""
     (op,) = (op for op in problem.block.ops if op.name == "fourier")
@@ -428,7 +413,7 @@ ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedu
     "ordering": ordering_schedule,
     "compaction": compaction_schedule,
     "suppress_boxes": _suppression,
-    "tree_ensemble": _tree_ensemble,
+    "tree_ensemble": tree_schedule,
     "fourier": _fourier,
     "native_call": _native_call,
 }
