@@ -149,7 +149,8 @@ class _Ensemble:
             return (missing,)
 
         none = f.constant(vector_type("i1", lanes), [False] * lanes)
-        return f.reduce_lanes("or", *f.loop(0, rows, 1, in_row, (none,)))
+        (missing,) = f.loop(0, rows, 1, in_row, (none,))
+        return f.reduce_lanes("or", missing)
 
     def _walk(self, group: _Rows, rows: Int) -> None:
         """Adds up the scores of so many rows."""
