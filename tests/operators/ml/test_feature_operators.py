@@ -58,6 +58,7 @@ def test_a_row_of_zeros_stays(norm: str) -> None:
         (texts("a", "b"), np.array([1, 1, 0]), texts("b", "b", "a")[np.newaxis]),
         (X.reshape(2, 3, 1), np.array([[0], [0]]), X.reshape(2, 3, 1)[..., [0, 0]]),
         (X, np.zeros((0,), np.int64), X[:, :0]),
+        (X, np.array([-1, 0, -X.shape[1]]), X[:, [-1, 0, 0]]),
     ],
 )
 def test_array_feature_extractor(target: str, x: np.ndarray, places: np.ndarray, expected: np.ndarray) -> None:

@@ -28,13 +28,16 @@ def feature_type(dtype: DType) -> DType:
 def array_feature_extractor(node: Node, ir: Builder) -> Value:
     """X: T[..., C], Y: i64[...] of n elements  ->  T[..., n], those at Y; of a vector T[1, n]
 
+    Negative places count from the end: the standard says nothing, but its reference implementation does so, and
+    converters of scikit-learn write them where they multiply by 0.
+
     Source: https://onnx.ai/onnx/operators/onnx_aionnxml_ArrayFeatureExtractor.html
     """
     x, indices = node.inputs("X", "Y")
     if x.rank == 0:
         node.fail("features-rank", "X has no axis", rule="ONNX ArrayFeatureExtractor, X")
     expect_in_range(indices, x.shape[-1], node, ir)
-    flat = ir.reshape(indices, (product(indices.shape),))
+    flat = ir.reshape(ir.wrap_negative(indices, x.shape[-1]), (product(indices.shape),))
     picked = ir.gather(x, flat, x.rank - 1)
     return ir.unsqueeze(picked, (0,)) if x.rank == 1 else picked
 
