@@ -16,7 +16,7 @@ from onnxc.compiler.planning.decompose import decompose_kernel
 from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.schedules import ReductionSchedule, Threads
 from onnxc.compiler.target import Target
-from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample
+from tests.codegen_cpu.support import EVERY_TARGET, FLOATS, Native, make, odd_values, precision, sample, tensor
 
 N, M, K = Size.symbol("N"), Size.symbol("M"), Size.symbol("K")
 
@@ -97,6 +97,30 @@ def test_short_rows_side_by_side(columns: int, target: Target) -> None:
     for count in (0, 1, 15, 16, 33):
         native.check(sample(F32, 2, count, columns), bound=4 * precision(F32))
         native.check(np.resize(odd_values(F32), (2, count, columns)), bound=4 * precision(F32))
+
+
+@pytest.mark.parametrize("columns", [2, 4, 5, 8, 12, 13, 32])
+@pytest.mark.parametrize("tensors", [1, 2])
+def test_rows_that_would_be_gathered_are_folded_one_by_one(columns: int, tensors: int) -> None:
+    """A function of a sum pays for gathers of 12 elements of one tensor, an extremum for 8, a sum alone for none."""
+
+    def summed(ir: Builder, *x: Value) -> Value:
+        return ir.reduce(x[0] if tensors == 1 else ir.mul(*x), "sum", (1,))
+
+    def function_of_sum(ir: Builder, *x: Value) -> Value:
+        return ir.exp(ir.log(ir.abs(summed(ir, *x))))
+
+    def greatest(ir: Builder, *x: Value) -> Value:
+        return ir.reduce(x[0] if tensors == 1 else ir.mul(*x), "max", (1,))
+
+    parameters = [tensor(f"f32[N, {columns}]")] * tensors
+    for build, longest in ((summed, 4), (function_of_sum, 12), (greatest, 8)):
+        native = Native(make(parameters, build))
+        (kernel,) = native.plan.kernels
+        is_short = kernel.scheduled(ReductionSchedule).algorithm == "short"
+        assert is_short == (columns <= (longest if tensors == 1 else 4))
+        for count in (0, 1, 17, 33):
+            native.check(*(sample(F32, count, columns) for _ in range(tensors)), bound=8 * precision(F32))
 
 
 @pytest.mark.parametrize("beside", [1, 2, 3, 4, 5, 7])

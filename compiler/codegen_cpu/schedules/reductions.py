@@ -6,7 +6,7 @@ from typing import Literal
 from onnxc.compiler.codegen_cpu.schedules.element_threads import TOGETHER_VECTORS, element_threads
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I64
-from onnxc.compiler.ir.module import Block
+from onnxc.compiler.ir.module import Block, Value
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.decompose import decompose_block
 from onnxc.compiler.planning.loops.rows import Rows
@@ -15,15 +15,35 @@ from onnxc.compiler.target import Target
 
 __all__ = ["STAGED_COST", "plain_block", "reduction_schedule"]
 
-LONGEST_SHORT_FOLD = 8
+LONGEST_SHORT_FOLD = 4
 """Rows up to which a vector takes an element of each of several rows, where the fold of each is one value.
 
-Sums of 8,400 rows of 2, 4, 8 and 16 elements: 6, 15, 33 and 62 us so, and 30, 30, 27 and 23 us row by row."""
+What is longer is gathered. Sums of 65,536 elements in rows of 4, 5 and 8: 5.5, 15.1 and 14.7 us so, and 14.9, 13.1 and
+7.1 us row by row; of products of two 10.3, 29.2 and 28.3, and 21.1, 19.0 and 10.2."""
 
-LONGEST_COSTLY_FOLD = 32
-"""The same where more is done once for a row than to add up its lanes: positions of extrema, functions of the fold.
+LONGEST_EXTREMA_FOLD = 8
+"""The same for sums of functions, and for extrema of one tensor, of which NaN is told apart at the end of a row.
 
-ArgMax of 8,400 rows of 4, 21, 32 and 64 elements: 13, 101, 162 and 416 us so; 282, 241, 251 and 330 us row by row."""
+Extrema of differences of two in rows of 4, 5, 6 and 8 took 10.4, 29.7, 29.4 and 28.4 us so, about half of it for each
+tensor, and 41.9, 33.4, 27.9 and 18.1 us row by row."""
+
+LONGEST_COSTLY_FOLD = 12
+"""The same where a function of the fold is computed, and one tensor is read along the rows.
+
+In rows of 8, 12, 16 and 32, exponentials of norms took 19.5, 17.7, 16.6 and 15.4 us so, and 34.4, 27.7, 18.9 and 10.5;
+quantized means 14.7, 15.0, 14.2 and 14.3, and 12.8, 12.4, 7.5 and 4.7; those of products of two tensors 28 each, and
+14.7, 13.7, 8.3 and 5.3."""
+
+LONGEST_DEAR_FOLD = 32
+"""The same for functions of sums of functions of one tensor, and for positions of extrema, of which more is done for a
+row than to add up its lanes.
+
+Logarithms of sums of exponentials of 65,536 elements in rows of 5, 13, 16, 24 and 32: 44, 39, 35, 32 and 29 us so, and
+70, 55, 42 and 32 us row by row from 13 on. ArgMax of 8,400 rows of 4, 21, 32 and 64 elements: 13, 101, 162 and 416 us
+so; 282, 241, 251 and 330 us row by row."""
+
+LONGEST_WRITTEN_FOLD = 8
+"""Rows up to which registers hold an element of each of several rows, where rows are written."""
 
 ACCUMULATORS = 4
 """Independent partial folds of a row, so that one addition need not wait for the last: its latency in cycles."""
@@ -142,7 +162,7 @@ def _writes_short_rows(rows: Rows, lanes: int, target: Target) -> bool:
         return False
     vectors = -(-length * lanes * max(rows.root.dtype.itemsize, 4) * 8 // target.vector_bits)
     is_held = vectors <= target.vector_registers // HELD_PART
-    return 1 < length <= LONGEST_SHORT_FOLD and is_held and (not isinstance(count, int) or count >= lanes)
+    return 1 < length <= LONGEST_WRITTEN_FOLD and is_held and (not isinstance(count, int) or count >= lanes)
 
 
 def _folds_short_rows(rows: Rows, lanes: int) -> bool:
@@ -150,6 +170,35 @@ def _folds_short_rows(rows: Rows, lanes: int) -> bool:
     length = product(rows.shape[axis] for axis in rows.axes)
     if not rows.last_is_folded or rows.writes_rows or not rows.kept or not isinstance(length, int):
         return False
-    is_costly = rows.folds[-1].name == "arg_reduce" or rows.cost(rows.root) > STAGED_COST
-    longest, count = LONGEST_COSTLY_FOLD if is_costly else LONGEST_SHORT_FOLD, rows.shape[rows.kept[-1]]
-    return 1 < length <= longest and (not isinstance(count, int) or count >= lanes)
+    count = rows.shape[rows.kept[-1]]
+    return 1 < length <= _longest_short_fold(rows) and (not isinstance(count, int) or count >= lanes)
+
+
+def _longest_short_fold(rows: Rows) -> int:
+    """Up to how many elements of each of several rows are taken one after another."""
+    last = rows.folds[-1]
+    if last.name == "arg_reduce":
+        return LONGEST_DEAR_FOLD
+    if _tensors_along(rows) > 1:
+        return LONGEST_SHORT_FOLD
+    is_dear = any(rows.cost(fold.operands[0]) > STAGED_COST for fold in rows.folds)
+    if rows.cost(rows.root) > STAGED_COST:
+        return LONGEST_DEAR_FOLD if is_dear else LONGEST_COSTLY_FOLD
+    return LONGEST_SHORT_FOLD if last.text("kind") == "sum" and not is_dear else LONGEST_EXTREMA_FOLD
+
+
+def _tensors_along(rows: Rows) -> int:
+    """How many parameters the folds read along the folded axes."""
+    seen: set[Value] = set()
+
+    def visit(value: Value) -> None:
+        op = value.op
+        if value in seen or (op is not None and op.name == "broadcast" and not set(op.ints("axes")) & set(rows.axes)):
+            return
+        seen.add(value)
+        for operand in () if op is None else op.operands:
+            visit(operand)
+
+    for fold in rows.folds:
+        visit(fold.operands[0])
+    return sum(value.op is None for value in seen)
