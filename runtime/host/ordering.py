@@ -5,6 +5,7 @@ import numpy as np
 from onnxc.runtime.host.attributes import flag, integer
 from onnxc.runtime.host.elements import widen
 from onnxc.runtime.host.registry import Arrays, Attributes, meaning
+from onnxc.runtime.host.text_codes import coded_texts
 
 
 @meaning("sort")
@@ -32,6 +33,9 @@ def top_k(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
 def _order(x: np.ndarray, axis: int, *, descending: bool) -> np.ndarray:
     """The indices that sort `x` along `axis`, equal elements in their order."""
     if x.dtype.hasobject and x.ndim == 1 and not descending:
+        coded = coded_texts(x)
+        if coded is not None:
+            return np.argsort(coded.codes, kind="stable").astype(np.int64)
         # Python's own sort knows of texts alone that they are.
         return np.array(sorted(range(x.size), key=x.tolist().__getitem__), np.int64)
     keys = widen(x)

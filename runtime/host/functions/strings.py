@@ -7,14 +7,11 @@ import numpy as np
 
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.host.attributes import element_type, flag, integer, text
+from onnxc.runtime.host.decimals import decimals_of, parsed_decimals
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.text_codes import coded_texts, of_each_text
 from onnxc.runtime.host.values import HostValue, as_array, as_texts, texts
-
-# What C's %g prints of an f32 so that it can be read back, but for the last digit of a few.
-F32_DIGITS = 8
-# What Python prints of floats that are not finite, and what the standard says of them.
-NOT_FINITE = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
 
 @function("string_concatenate")
@@ -33,8 +30,15 @@ def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     last one that is allowed; `maxsplit` below 0 means no limit.
     """
     x, limit = as_texts(operands[0]), max(integer(attributes, "maxsplit"), -1)
-    delimiter = text(attributes, "delimiter")
-    words = x.ravel().tolist()
+    delimiter, coded = text(attributes, "delimiter"), coded_texts(x.ravel())
+    rows, lengths = _split((x.ravel() if coded is None else coded.distinct).tolist(), delimiter, limit)
+    if coded is not None:
+        rows, lengths = rows.take(coded.codes, 0), lengths.take(coded.codes)
+    return rows.reshape(*x.shape, rows.shape[1]), lengths.reshape(x.shape)
+
+
+def _split(words: Sequence[str], delimiter: str, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of each of n texts and how many they are: string[n, width], i64[n]"""
     if delimiter:
         parts = [word.split(delimiter, limit) for word in words]
     else:
@@ -45,15 +49,18 @@ def split(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     for part, length in zip(parts, lengths, strict=True):
         padded += part
         padded += empty[width - length]
-    return texts(padded, (*x.shape, width)), np.fromiter(lengths, np.int64, len(lengths)).reshape(x.shape)
+    return texts(padded, (len(words), width)), np.fromiter(lengths, np.int64, len(lengths))
 
 
 @function("string_full_match")
 def full_match(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  bool[...], whether `pattern` matches all of the text"""
     x, pattern = as_texts(operands[0]), re.compile(text(attributes, "pattern"))
-    matches = [match is not None for match in map(pattern.fullmatch, x.ravel().tolist())]
-    return (np.array(matches, np.bool_).reshape(x.shape),)
+
+    def matches(words: np.ndarray) -> np.ndarray:
+        return np.array([match is not None for match in map(pattern.fullmatch, words.tolist())], np.bool_)
+
+    return (of_each_text(matches, x.ravel()).reshape(x.shape),)
 
 
 def _lower(word: str) -> str:
@@ -88,43 +95,18 @@ def normalize(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]
 def numbers_from_strings(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: string[...]  ->  dtype[...], dtype being f64, i64 or u64; integers may be written as floats"""
     x, dtype = as_texts(operands[0]), element_type(attributes)
+
+    def parsed(words: np.ndarray) -> np.ndarray:
+        return parsed_decimals(words, dtype)
+
     try:
-        return (_parsed(x.ravel().tolist(), dtype).reshape(x.shape),)
+        return (of_each_text(parsed, x.ravel()).reshape(x.shape),)
     except (ValueError, OverflowError) as problem:
         raise InputError(f"Cast: a text is no number of this type: {problem}", code="text-not-a-number") from problem
-
-
-def _parsed(words: Sequence[str], dtype: np.dtype) -> np.ndarray:
-    """What is written; integers as floats only where some of them are."""
-    if dtype.kind == "f":
-        return np.fromiter(map(float, words), dtype, len(words))
-    try:
-        return np.fromiter(map(int, words), dtype, len(words))
-    except ValueError:
-        return np.fromiter(map(_integer, words), dtype, len(words))
-
-
-def _integer(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        return int(float(word))
 
 
 @function("strings_from_numbers")
 def strings_from_numbers(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
     """x: T[...]  ->  string[...]: integers and bools in decimal, f64 in full, other floats with 8 digits"""
     x = as_array(operands[0])
-    values = x.ravel()
-    if x.dtype.kind in "biu":
-        integers = values.view(np.uint8) if x.dtype.kind == "b" else values
-        # What repr makes of an integer is the same as str, in less than half the time.
-        return (texts(list(map(repr, integers.tolist())), x.shape),)
-    if x.dtype == np.float64:
-        written = [repr(element).removesuffix(".0") for element in values.tolist()]
-    else:
-        values = values.astype(np.float32)
-        written = [f"{element:.{F32_DIGITS}g}" for element in values.tolist()]
-    if not np.isfinite(values).all():
-        written = [NOT_FINITE.get(decimal, decimal) for decimal in written]
-    return (texts(written, x.shape),)
+    return (decimals_of(x.ravel()).reshape(x.shape),)

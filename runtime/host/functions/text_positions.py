@@ -8,6 +8,7 @@ import numpy as np
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.prepared import Constants, HostCall, prepared
 from onnxc.runtime.host.registry import Attributes
+from onnxc.runtime.host.text_codes import of_each_text
 from onnxc.runtime.host.values import HostValue, as_texts
 
 
@@ -32,8 +33,10 @@ def _lookup_among(keys: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A function from texts to the index of each among the keys."""
     index_of, absent = {key: index for index, key in enumerate(keys.tolist())}.get, keys.size
 
+    def indices_of(words: np.ndarray) -> np.ndarray:
+        return np.fromiter(map(index_of, words.tolist(), repeat(absent)), np.int64, words.size)
+
     def lookup(x: np.ndarray) -> np.ndarray:
-        indices = map(index_of, x.ravel().tolist(), repeat(absent))
-        return np.fromiter(indices, np.int64, x.size).reshape(x.shape)
+        return of_each_text(indices_of, x.ravel()).reshape(x.shape)
 
     return lookup
