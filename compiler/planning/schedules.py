@@ -382,11 +382,13 @@ class OrderingSchedule(Schedule):
     before it, tile by tile; `digits`: lines are sorted by one digit after another; `rounds`: each round leaves the best
     of each block.
 
-    tile: elements that are placed, by elements that they are compared with. block: elements of a block.
+    tile: elements that are placed, by elements that they are compared with. block: elements of a block. lane_axis: the
+    axis of the operand along which lines are in lanes.
     """
 
     algorithm: Literal["heap", "radix", "lanes", "counting", "digits", "rounds"]
     tile: Tile = Tile(1, 1)
+    lane_axis: int | None = None
     digits: Digits | None = None
     rounds: int = 0
     block: int = 0

@@ -117,6 +117,26 @@ def test_lines_in_lanes(dtype: DType, target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("shape", [(31, 1, 9), (40, 1, 9), (3, 33, 1, 9)], ids=str)
+def test_lines_are_in_lanes_along_the_longest_axis_where_the_last_is_short(
+    shape: tuple[int, ...], target: Target
+) -> None:
+    *outer, _, length = shape
+    rank, wide = len(shape), (*outer, 2, length)
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        half = ir.slice(x, (0,) * rank, shape)
+        crossed = ir.transpose(half, (*range(rank - 2), rank - 1, rank - 2))
+        return [*ir.top_k(half, 4, rank - 1, True), *ir.top_k(crossed, 2, rank - 2, False), *ir.sort(half, rank - 1)]
+
+    native = Native(make([f"f32{list(wide)}"], build), target)
+    schedules = {kernel.schedule for kernel in native.plan.kernels if kernel.kind == "ordering"}
+    assert {schedule.lane_axis for schedule in schedules} == {outer.index(max(outer))}
+    _check(native, sample(F32, *wide))
+    _check(native, np.resize(odd_values(F32), wide))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 def test_lines_in_lanes_may_be_any_number(target: Target) -> None:
     def build(ir: Builder, x: Value) -> list[Value]:
         return [*ir.top_k(x, 4, 1, True), *ir.top_k(ir.transpose(x, (1, 0)), 2, 0, False)]
@@ -131,7 +151,8 @@ def test_lines_in_lanes_may_be_any_number(target: Target) -> None:
 @pytest.mark.parametrize(
     ("shape", "count", "algorithm"),
     [((64, 9), 8, "lanes"), ((64, 90), 64, "lanes"), ((64, 37), 37, "lanes"), ((64, 90), 65, "heap"),
-     ((64, 256), 8, "lanes"), ((64, 257), 8, "heap"), ((3, 9), 2, "heap"), ((64, 9), 0, "heap"), ((9,), 2, "heap")],
+     ((64, 256), 8, "lanes"), ((64, 257), 8, "heap"), ((3, 9), 2, "heap"), ((64, 9), 0, "heap"), ((9,), 2, "heap"),
+     ((31, 5, 9), 2, "lanes"), ((2, 31, 1, 9), 2, "lanes"), ((3, 3, 9), 2, "heap")],
 )  # fmt: skip
 def test_lanes_hold_the_best_few_of_many_short_lines(shape: tuple[int, ...], count: int, algorithm: str) -> None:
     native = Native(make([f"f32{list(shape)}"], lambda ir, x: [*ir.top_k(x, count, len(shape) - 1)]))

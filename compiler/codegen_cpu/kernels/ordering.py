@@ -163,8 +163,10 @@ class _Lines:
 
     @cached_property
     def others(self) -> tuple[int, ...]:
-        """The axes along which lines lie side by side."""
-        return tuple(axis for axis in range(self.op.operands[0].rank) if axis != self.op.int("axis"))
+        """The axes along which lines lie side by side, that of the lanes last."""
+        lane_axis = self.frame.kernel.scheduled(OrderingSchedule).lane_axis
+        others = (axis for axis in range(self.op.operands[0].rank) if axis != self.op.int("axis"))
+        return tuple(sorted(others, key=lambda axis: axis == lane_axis))
 
     @cached_property
     def sizes(self) -> tuple[Dim, ...]:

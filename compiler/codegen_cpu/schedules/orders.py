@@ -105,21 +105,32 @@ def ordering_schedule(problem: KernelProblem, target: Target) -> Schedule:
     is_whole = not (isinstance(length, int) and isinstance(count, int) and count < length)
     by_radix = stride == 1 and is_long and fits and is_whole
     threads = element_threads(target)
-    if _fits_lanes(op, threads.lanes, target):
-        return OrderingSchedule(algorithm="lanes", workers=threads)
+    lane_axis = _lane_axis(op, threads.lanes)
+    if lane_axis is not None and _fits_lanes(op, target):
+        return OrderingSchedule(algorithm="lanes", lane_axis=lane_axis, workers=threads)
     return OrderingSchedule(algorithm="radix" if by_radix else "heap", workers=threads)
 
 
-def _fits_lanes(op: Op, lanes: int, target: Target) -> bool:
-    """Whether lines are many and short, for all that is known, and what is kept of each is little."""
+def _lane_axis(op: Op, lanes: int) -> int | None:
+    """The axis along which lines are in lanes: the last one beside theirs, else the longest if that has many."""
+    shape = op.operands[0].shape
+    others = [axis for axis in range(len(shape)) if axis != op.int("axis")]
+    known = [(size, axis) for axis in others if isinstance(size := shape[axis], int)]
+    for axis in (*others[-1:], *(axis for axis in others[:-1] if axis == max(known, default=(0, -1))[1])):
+        size = shape[axis]
+        if not isinstance(size, int) or size * LEAST_FULL >= lanes:
+            return axis
+    return None
+
+
+def _fits_lanes(op: Op, target: Target) -> bool:
+    """Whether lines are short, for all that is known, and what is kept of each is little."""
     shape, axis = op.operands[0].shape, op.int("axis")
     length, count = shape[axis], op.results[0].shape[axis]
-    if not isinstance(length, int) or not isinstance(count, int) or len(shape) == 1:
+    if not isinstance(length, int) or not isinstance(count, int):
         return False
-    beside = shape[-1] if axis != len(shape) - 1 else shape[-2]
-    are_many = not isinstance(beside, int) or beside * LEAST_FULL >= lanes
     is_wide = op.operands[0].dtype.bits > F32.bits
     most = MOST_KEPT if not is_wide else MOST_WIDE_KEPT if target.vector_bits > NARROW_BITS else MOST_NARROW_KEPT
     steps = MOST_STEPS if not is_wide else HELD_WIDE_STEPS if count <= HELD_WIDE else MOST_WIDE_STEPS
     is_crossed = axis != len(shape) - 1 and target.vector_bits >= WIDE_BITS and length * count <= steps
-    return are_many and 0 < count <= min(length, most) and (length <= LONGEST_KEPT or is_crossed)
+    return 0 < count <= min(length, most) and (length <= LONGEST_KEPT or is_crossed)
