@@ -68,3 +68,12 @@ def test_how_many_of_the_last_axes_are_one(name: str) -> None:
     (result,) = make(["f32[N, M, 6]"], build).main.body.results
     assert merged_axes([result], 0) == count
     assert merged_axes([result], result.rank - 2) == min(count, 2)
+
+
+@pytest.mark.parametrize(("ones", "count"), [(0, 2), (1, 2), (2, 2)])
+def test_axes_of_one_behind_those_of_an_input_are_no_end(ones: int, count: int) -> None:
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.gather(ir.reshape(x, (N, M, 6)), _rows(ir), 0)
+
+    (result,) = make([f"f32[N, M, 6{', 1' * ones}]"], build).main.body.results
+    assert merged_axes([result], 0) == count

@@ -43,7 +43,8 @@ def _rests_on(value: Value, run: Run) -> Sequence[tuple[Value, Run]] | None:
     """The operands that have to go on, each along its run, for `value` to do so; None where it does not anyhow."""
     op = value.op
     if op is None:
-        return () if run == tuple(range(value.rank - len(run), value.rank)) else None
+        is_dense = run == tuple(range(run[0], run[-1] + 1)) and all(size == 1 for size in value.shape[run[-1] + 1 :])
+        return () if is_dense else None
     if is_uniform(value):
         return ()
     if PRIMITIVES[op.name].kind == "pointwise":
