@@ -423,7 +423,7 @@ class _Depthwise:
                 continue
             column = f.mul(self.image.strides[-2], offset)
             at = self._column(x, line, self._channels(e, column, channel), is_inside)
-            read = self._widened(e.load(x, *at), x)
+            read = e.spread(self._widened(e.load(x, *at), x))
             read = read if self.group == 1 else f.shuffle(read, None, taken)
             for result, tap in meeting:
                 sums[result] = f.multiply_add(read, factors[tap], sums[result])
@@ -447,6 +447,9 @@ class _Depthwise:
         f, multiplier = self.frame.f, self.channels // self.op.int("groups") // self.group
         if multiplier == 1:
             return Index(f.add(offset, channel), 1)
+        if self.group == 1 and multiplier % self.frame.lanes == 0:
+            # 128 filters of 4 channels: 51 us where a vector of equal indices was read, 12 so.
+            return Index(f.add(offset, f.udiv(channel, multiplier)))
         filters = e.as_values(Index(channel, 1))
         return Index(offset, 0, as_reg(f.udiv(filters, f.splat(as_reg(multiplier), self.frame.lanes))))
 
