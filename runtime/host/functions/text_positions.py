@@ -1,4 +1,4 @@
-"""Looking up texts."""
+"""Where texts are among others, and among themselves in order."""
 
 from collections.abc import Callable
 from itertools import repeat
@@ -8,7 +8,7 @@ import numpy as np
 from onnxc.runtime.host.functions.registry import Values, function
 from onnxc.runtime.host.prepared import Constants, HostCall, prepared
 from onnxc.runtime.host.registry import Attributes
-from onnxc.runtime.host.text_codes import of_each_text
+from onnxc.runtime.host.text_codes import coded_texts, of_each_text
 from onnxc.runtime.host.values import HostValue, as_texts
 
 
@@ -27,6 +27,18 @@ def _positions_among(constants: Constants, attributes: Attributes) -> HostCall |
         return None
     lookup = _lookup_among(as_texts(constants[1]))
     return lambda x, keys: (lookup(x),)
+
+
+@function("text_ranks")
+def text_ranks(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]:
+    """x: string[...]  ->  i64[...], the index of each text among the distinct ones in ascending order"""
+    x = as_texts(operands[0])
+    coded = coded_texts(x.ravel())
+    if coded is not None:
+        return (coded.codes.astype(np.int64).reshape(x.shape),)
+    words = x.ravel().tolist()
+    rank_of = {word: rank for rank, word in enumerate(sorted(set(words)))}
+    return (np.fromiter(map(rank_of.__getitem__, words), np.int64, len(words)).reshape(x.shape),)
 
 
 def _lookup_among(keys: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

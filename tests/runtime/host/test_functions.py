@@ -66,7 +66,7 @@ def test_elements_that_cannot_be_joined(arrays: tuple[np.ndarray, ...], axis: in
 ON_HOST = {
     "texts": {
         "numbers_from_strings", "strings_from_numbers", "string_concatenate", "string_full_match", "string_normalize",
-        "string_split", "text_positions",
+        "string_split", "text_positions", "text_ranks",
     },
     "sequences": {
         "concatenate_sequence", "sequence_at", "sequence_construct", "sequence_erase", "sequence_insert",
@@ -94,3 +94,12 @@ def test_the_last_of_equal_texts_counts() -> None:
     keys, x = np.array(["a", "b", "a"], object), np.array([["a", "?"], ["b", ""]], object)
     (y,) = call("text_positions", x, keys)
     assert_same(as_array(y), np.array([[2, 3], [1, 3]]))
+
+
+@pytest.mark.parametrize("times", [1, 100])
+@pytest.mark.parametrize("words", [[], ["b"], ["b", "", "é", "a", "aa", "a"]], ids=len)
+def test_texts_are_ranked_among_the_distinct_ones(words: list[str], times: int) -> None:
+    x = np.array([*words * times, ""], object)[:-1].reshape(-1, 1)
+    (y,) = call("text_ranks", x)
+    ascending = sorted(set(words))
+    assert_same(as_array(y), np.array([[ascending.index(word)] for word in words * times], np.int64).reshape(-1, 1))

@@ -6,8 +6,9 @@ from onnxc.compiler.frontend.operator import Node, operator
 from onnxc.compiler.frontend.operator_helpers.loops import while_loop
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import product
-from onnxc.compiler.ir.dtypes import BOOL, I64
+from onnxc.compiler.ir.dtypes import BOOL, I64, STRING
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.ir.types import TensorType
 from onnxc.runtime.records import record
 
 LEADING = 16
@@ -25,21 +26,27 @@ def unique(node: Node, ir: Builder) -> tuple[Value, ...]:
     Source: https://onnx.ai/onnx/operators/onnx__Unique.html
     """
     x = node.input("X")
+    keys = _ranks_of_texts(x, ir) if x.dtype == STRING else x
     if node.has("axis"):
         axis = node.axis("axis", rank=x.rank)
         others = [other_axis for other_axis in range(x.rank) if other_axis != axis]
         count, width = x.shape[axis], product(x.shape[other_axis] for other_axis in others)
-        rows = ir.reshape(ir.transpose(x, (axis, *others)), (count, width))
+        rows = ir.reshape(ir.transpose(keys, (axis, *others)), (count, width))
         order = _order_of_rows(node, rows, ir)
         same = ir.reduce(_same_as_before(ir.gather(rows, order, 0), ir), "and", (1,))
     else:
         axis, x = 0, ir.reshape(x, (product(x.shape),))
-        ordered, order = ir.sort(x, 0)
+        ordered, order = ir.sort(ir.reshape(keys, x.shape), 0)
         same = _same_as_before(ordered, ir)
     groups = _groups(order, same, ir)
     if not node.flag("sorted"):
         groups = _by_occurrence(groups, ir)
     return ir.gather(x, groups.first, axis), groups.first, groups.inverse, groups.counts
+
+
+def _ranks_of_texts(x: Value, ir: Builder) -> Value:
+    """i64[...]: where each text is among the distinct ones in ascending order: numbers, which have kernels."""
+    return ir.host("text_ranks", (x,), (TensorType(I64, x.shape),), {})[0]
 
 
 @record
