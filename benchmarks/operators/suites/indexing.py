@@ -20,6 +20,7 @@ def _gathers() -> Iterator[OperatorCase]:
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...], int]] = (
         ((30522, 384), (1, 128), 0), ((128, 768), (64,), 1), ((1, 12, 128, 64), (), 2), ((1, 64, 56, 56), (32,), 1),
         ((1000, 16), (2000, 4), 0), ((8400, 84), (100,), 0), ((1, 84, 8400), (300,), 2), ((49, 49), (2401,), 0),
+        ((32, 100, 3, 1), (20, 50), 0),
     )  # fmt: skip
     for (shape, picked, axis), dtype in product(shapes, TYPES):
         indices = operand("i", "int64", picked, "integers", shape[axis])
@@ -63,6 +64,7 @@ def _scatters() -> Iterator[OperatorCase]:
         yield case(f'ScatterElements<axis = {axis}, reduction = "{kind}">(x, i, u)', *operands)
     points: Sequence[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = (
         ((1000, 128), (300, 1), (300, 128)), ((64, 64), (5000, 2), (5000,)), ((1, 64, 4096), (16, 2), (16, 4096)),
+        ((200, 17, 50, 8), (200, 1), (200, 17, 50, 8)),
     )  # fmt: skip
     for (shape, picked, updates), dtype, kind in product(points, ("float32", "int64"), ("add", "max")):
         operands = (
@@ -111,6 +113,7 @@ def _orders() -> Iterator[OperatorCase]:
     crossing: Sequence[tuple[tuple[int, ...], int, int]] = (
         ((8, 100, 64), 10, 1), ((8, 100, 64), 32, 1), ((20, 300, 5), 10, 1), ((4, 1000, 16), 20, 1),
         ((1000, 16), 4, 0), ((1000, 16), 1000, 0), ((512, 100), 16, 1), ((7, 7, 500), 250, 2),
+        ((31, 5, 32), 16, 2), ((64, 3, 33), 64, 0), ((127, 128, 2), 5, 1), ((20, 300, 5), 20, 1), ((40, 3, 100), 10, 2),
     )  # fmt: skip
     for (shape, k, axis), dtype in product(crossing, ("float32", "float64", "int64")):
         high = 1 << 30 if dtype == "int64" else 0

@@ -40,7 +40,21 @@ def cases() -> Iterator[OperatorCase]:
     yield from in_forms(_convolutions(), "symbolic", "open", "sliced", "transposed", "then transposed", "before")
     yield from _open_convolutions()
     yield from _layers()
-    yield case("Det(x)", operand("x", "float32", (64, 8, 8)))
+    for count, rows in ((64, 8), (8, 50), (50, 20)):
+        yield case("Det(x)", operand("x", "float32", (count, rows, rows)))
+    # Several filters for each channel, and few channels of a result: their lanes are not full.
+    for channels, filters, size in ((4, 128, 28), (3, 48, 56), (8, 128, 14)):
+        yield case(
+            f"Conv<pads = [1, 1, 1, 1], group = {channels}>(x, w)",
+            operand("x", "float32", (1, channels, size, size)),
+            operand("w", "float32", (filters, 1, 3, 3)),
+        )
+    for image, weights, options in (
+        ((1, 32, 5, 5, 5), (32, 1, 5, 3, 4), "group = 2, strides = [1, 2, 1], dilations = [2, 2, 2]"),
+        ((1, 8, 8, 8, 8), (8, 1, 2, 4, 3), "strides = [3, 3, 1]"), ((1, 8, 14, 14), (8, 4, 5, 5), "dilations = [2, 2]"),
+    ):  # fmt: skip
+        x, w = operand("x", "float32", image), operand("w", "float32", weights)
+        yield case(f"ConvTranspose<{options}>(x, w)", x, w)
 
 
 def _convolutions() -> Iterator[OperatorCase]:
