@@ -65,12 +65,20 @@ def full_match(operands: Values, attributes: Attributes) -> tuple[HostValue, ...
 
 def _lower(word: str) -> str:
     """Letters that have one lower case letter as that."""
-    return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
+    return (
+        word.lower()
+        if word.isascii()
+        else "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
+    )
 
 
 def _upper(word: str) -> str:
     """Letters that have one upper case letter as that: ß stays."""
-    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
+    return (
+        word.upper()
+        if word.isascii()
+        else "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
+    )
 
 
 CASES: dict[str, Callable[[str], str]] = {"NONE": lambda word: word, "LOWER": _lower, "UPPER": _upper}
@@ -85,9 +93,15 @@ def normalize(operands: Values, attributes: Attributes) -> tuple[HostValue, ...]
     x, stops = as_texts(operands[0]), as_texts(operands[1])
     is_exact = flag(attributes, "is_case_sensitive", default=False)
     compared: Callable[[str], str] = CASES["NONE"] if is_exact else _lower
-    stopped = {compared(str(word)) for word in stops.flat}
+    stopped = set(map(compared, stops.ravel().tolist()))
     change = CASES[text(attributes, "case")]
-    kept = [change(str(word)) for word in x.flat if compared(str(word)) not in stopped] or [""]
+    words = x.ravel().tolist()
+    if compared is change is CASES["NONE"]:
+        kept = [word for word in words if word not in stopped]
+    else:
+        changed = {word: change(word) for word in set(words) if compared(word) not in stopped}
+        kept = [changed[word] for word in words if word in changed]
+    kept = kept or [""]
     return (texts(kept, (*x.shape[:-1], len(kept))),)
 
 

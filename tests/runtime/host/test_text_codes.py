@@ -143,3 +143,19 @@ def test_floats_that_are_integers_are_written_as_other_floats_are(
 ) -> None:
     assert decimals_of(np.array(values, dtype)).tolist() == written
     assert [decimals_of(np.array([value], dtype)).tolist()[0] for value in values] == written
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+@pytest.mark.parametrize("case", ["NONE", "LOWER", "UPPER"])
+def test_texts_that_repeat_are_normalized_as_each_alone(case: str, is_exact: bool) -> None:
+    words, stops = ["Ab", "", "\u00df\u0130 x", "AB", "Ab", "\u03a3a"], np.array(["ab", "\u03c3A"], object)
+    alone = [
+        kept
+        for word in words
+        for kept in call(
+            "string_normalize", np.array([word, "k"], object), stops, case=case, is_case_sensitive=is_exact
+        )[0].tolist()[:-1]
+    ]
+    (y,) = call("string_normalize", repeated(words), stops, case=case, is_case_sensitive=is_exact)
+    assert y.tolist() == alone * 100
+    assert len(alone) == (6 if is_exact else 2)
