@@ -439,3 +439,27 @@ def test_rows_behind_an_axis_of_one_that_is_turned(new: int, order: tuple[int, .
         return [ir.reduce(turned, "sum", axes) for axes in ((2, 3), (1, 2, 3), (3,))]
 
     Native(make(["f32[3, 4, 35]"], build), target).check(sample(F32, 3, 4, 35), bound=1e-5)
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, F16, I64, U8], ids=str)
+def test_searches_in_turns_for_an_extremum_give_the_first_or_the_last(dtype: DType, target: Target) -> None:
+    """Equal elements and NaN anywhere: in one of the searches, in several, and behind them all."""
+    length = 4 * 4 * 64 + 77
+
+    def build(ir: Builder, x: Value) -> list[Value]:
+        return [ir.arg_reduce(x, kind, 1, last) for kind in ("max", "min") for last in (False, True)]
+
+    native = Native(make([f"{dtype}[N, {length}]"], build), target)
+    rng = np.random.default_rng(0)
+    few = rng.integers(0, 3, (40, length)).astype(dtype.numpy)
+    rare = np.ones((40, length), dtype.numpy)
+    for row, columns in enumerate(rng.integers(0, length, (40, 3))):
+        rare[row, columns[: row % 4]] = 2 * (row // 4 % 2)
+    for x in (few, rare, np.ones((3, length), dtype.numpy), np.zeros((0, length), dtype.numpy)):
+        native.check(x)
+        if dtype.is_float:
+            marked = x.copy()
+            for row in range(len(x)):
+                marked[row, rng.integers(0, length, row % 4)] = np.nan
+            native.check(marked)
