@@ -84,6 +84,8 @@ def _divisor(name: str, dtype: str, shape: Sequence[int]) -> InputSpec:
 
 
 def _broadcasts() -> Iterator[OperatorCase]:
+    short = case("Add(x, z)", operand("x", "float32", (32, 1, 16, 3)), operand("z", "float32", (32, 16, 16, 3)))
+    yield from in_forms([short], "open")
     for operator, (left, right) in product(("Add", "Mul", "Sub", "Div"), BROADCASTS):
         yield case(f"{operator}(a, b)", operand("a", "float32", left), operand("b", "float32", right, "positive"))
     for left, right in BROADCASTS:

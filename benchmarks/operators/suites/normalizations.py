@@ -23,6 +23,9 @@ def cases() -> Iterator[OperatorCase]:
     for operator, width, dtype in product(("Softmax", "LogSoftmax"), (2, 3, 5, 8, 17, 50), ("float32", "float64")):
         yield case(f"{operator}<axis = -1>(x)", operand("x", dtype, (4000, width)))
     scores = operand("x", "float32", (1000, 50)), operand("t", "int64", (1000,), "integers", 50)
+    for operator in ("Softmax", "LogSoftmax", "Hardmax"):
+        # Weights of what is summed with them.
+        yield case(f"{operator}<axis = 1>(x)", operand("x", "float32", (13, 2000, 1)))
     yield case("SoftmaxCrossEntropyLoss(x, t)", *scores, outputs="y, l")
     yield from in_forms(_layers(), *FORMS)
     yield from in_forms(_channels(), *FORMS)

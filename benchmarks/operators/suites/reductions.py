@@ -42,7 +42,7 @@ def _fold(kind: str, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...]) 
 def _extrema() -> Iterator[OperatorCase]:
     shapes: Sequence[tuple[tuple[int, ...], int]] = (
         ((128, 768), 1), ((128, 768), 0), ((1, 21, 128, 128), 1), ((8400, 80), 1), ((1, 80, 8400), 1), ((1, 50257), 1),
-        ((1, 128, 128, 21), 3), ((1, 77, 1024), 1),
+        ((1, 128, 128, 21), 3), ((1, 77, 1024), 1), ((100003,), 0), ((13, 2000, 1), 1),
     )  # fmt: skip
     for kind, (shape, axis), dtype in product(("ArgMax", "ArgMin"), shapes, ("float32", "int32", "uint8", "float64")):
         yield case(f"{kind}<axis = {axis}, keepdims = 0>(x)", operand("x", dtype, shape))
