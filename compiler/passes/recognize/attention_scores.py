@@ -1,17 +1,18 @@
 """The scores of an attention: what stands between the product of queries and keys and the weights of the values."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf, isnan
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Bounds, Dim, at_least, product
+from onnxc.compiler.ir.dims import Bounds, Dim, at_least
 from onnxc.compiler.ir.makers import constant_of, is_splat, made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
-from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter
 from onnxc.compiler.passes.analysis.counters import Counter, counter_of
 from onnxc.compiler.passes.analysis.ranges import range_of
+from onnxc.compiler.passes.recognize.product_axes import RESULT, with_merged_axes, with_split_axes
 from onnxc.runtime.records import record
 
 ABSORBS = -1e30
@@ -59,52 +60,20 @@ def scores_of(weights: Value, build: Rewriter) -> Scores | Refusal | None:
     value, scale = walk.scaled(value)
     merged, value = value, walk.merged(value)
     if scale == 1 and not softcap:
+        value, more = walk.masks(value, softmax.int("axis"))
+        masks += [replace(mask, value=build.with_shape(mask.value, merged.shape)) for mask in more]
         value, softcap = walk.softcap(value)
     value, inner = walk.scaled(value)
     scale *= inner
     product = made_by(value, "dot")
     if product is not None and merged.shape != value.shape:
-        product = _with_merged_axes(product, merged.shape, build)
+        in_axes = with_merged_axes(product, merged.shape, build)
+        product = in_axes or with_split_axes(product, RESULT, merged.shape, build)
     if product is None:
         return None
     if walk.reason or build.uses(value) > 1 or build.uses(softmax.result) > (3 if guarded else 1):
         return Refusal(walk.reason or "the scores or their softmax are used elsewhere, too")
     return Scores(product, softmax.int("axis"), scale * (softcap or 1), softcap, tuple(masks), guarded)
-
-
-def _with_merged_axes(inner: Op, shape: Sequence[Dim], build: Rewriter) -> Op | None:
-    """The dot whose result has axes of `inner` merged, by merging those of its operands; None where that cannot be."""
-    *terms, letters = parse_equation(inner.text("equation"))
-    runs = _merged_runs(letters, inner.result.shape, shape)
-    if runs is None or any(run not in term and set(run) & set(term) for run in runs for term in terms):
-        return None
-    a, b = (_merged(operand, term, runs, build) for operand, term in zip(inner.operands, terms, strict=True))
-    for run in runs:
-        terms = [term.replace(run, run[0]) for term in terms]
-    equation = f"{terms[0]},{terms[1]}->{''.join(run[0] for run in runs)}"
-    return build.dot(a, b, equation, inner.dtype()).op
-
-
-def _merged_runs(letters: str, shape: Sequence[Dim], merged: Sequence[Dim]) -> list[str] | None:
-    """The neighbouring letters that become each axis of `merged`; None where axes do more than merge."""
-    runs, first = [], 0
-    for size in merged:
-        end = next((end for end in range(first + 1, len(shape) + 1) if product(shape[first:end]) == size), None)
-        if end is None:
-            return None
-        runs.append(letters[first:end])
-        first = end
-    return runs if first == len(shape) else None
-
-
-def _merged(operand: Value, term: str, runs: Sequence[str], build: Rewriter) -> Value:
-    """The operand with one axis for each of the runs that it has."""
-    sizes: dict[str, Dim] = dict(zip(term, operand.shape, strict=True))
-    for run in runs:
-        if run in term:
-            sizes[run[0]] = product(sizes[letter] for letter in run)
-            term = term.replace(run, run[0])
-    return build.with_shape(operand, [sizes[letter] for letter in term])
 
 
 def _softmax_of(weights: Value, build: Rewriter) -> tuple[Op | None, bool]:
@@ -220,10 +189,11 @@ def is_harmless(masks: Sequence[Mask], axis: int, bounds: Bounds) -> bool:
 def _is_finite(mask: Value, bounds: Bounds, depth: int = 12) -> bool:
     """Whether no element of `mask` is infinite or NaN, but where arithmetic on finite elements overflows.
 
-    Exporters compute (1 - m) * lowest from a mask m of integers, which for any other m than 0 and 1 would overflow.
+    Exporters compute (1 - m) * lowest from a mask m of integers, which for any other m than 0 and 1 would overflow. A
+    product of matrices, as of queries and embeddings of positions, is as finite as the scores are.
     """
     op = mask.op
-    if not mask.dtype.is_float:
+    if not mask.dtype.is_float or (op is not None and op.name == "dot"):
         return True
     if op is None or not depth:
         return False

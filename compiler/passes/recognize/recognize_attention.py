@@ -18,6 +18,7 @@ from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.analysis.matching import axis_groups
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
+from onnxc.compiler.passes.recognize.product_axes import with_split_axes
 from onnxc.runtime.records import record
 
 
@@ -63,13 +64,24 @@ class _Parts:
 def weigh_values(op: Op, build: Rewriter) -> Value | Refusal | None:
     """dot(softmax(scale * dot(q, k) + mask), v) = attention(q, k, v, mask)"""
     for side in (0, 1):
-        scores = scores_of(op.operands[side], build)
+        weights = _before_merging(op.operands[side])
+        scores = scores_of(weights, build)
         if isinstance(scores, Refusal):
             return scores
         if scores is not None:
-            parts = _parts(op, side, scores)
-            return parts if parts is None or isinstance(parts, Refusal) else _fused(op, scores, parts, build)
+            product = op if weights is op.operands[side] else with_split_axes(op, side, weights.shape, build)
+            parts = None if product is None else _parts(product, side, scores)
+            if parts is None or isinstance(parts, Refusal):
+                return parts
+            fused = _fused(scores, parts, build)
+            return fused if isinstance(fused, Refusal) else build.with_shape(fused, op.result.shape)
     return None
+
+
+def _before_merging(weights: Value) -> Value:
+    """Weights before their batch and heads are one axis."""
+    merged = made_by(weights, "reshape")
+    return weights if merged is None or merged.operands[0].rank < weights.rank else merged.operands[0]
 
 
 # Which letter is what
@@ -127,7 +139,7 @@ def _heads(rest: str, shared: str, sizes: Mapping[str, Dim]) -> str:
 # The new op
 
 
-def _fused(op: Op, scores: Scores, parts: _Parts, build: Rewriter) -> Value | Refusal:
+def _fused(scores: Scores, parts: _Parts, build: Rewriter) -> Value | Refusal:
     bounds = build.symbols.ranges
     row, column = parts.scores.index(parts.row), parts.scores.index(parts.column)
     causal = len(scores.masks) == 1 and is_causal(scores.masks[0].value, row, column)

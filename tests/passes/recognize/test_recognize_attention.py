@@ -166,6 +166,45 @@ def test_axes_that_do_more_than_merge_stay(make: Make) -> None:
     assert count(recognized(recognize_attention, HEADS, make, odd=False), "attention") == 0
 
 
+# Batch and heads in one axis of the products
+
+
+def one_axis(b: Builder, x: Value) -> Value:
+    """Batch and heads as one axis."""
+    return b.reshape(x, (4 * x.shape[0], *x.shape[2:]))
+
+
+def by_position(b: Builder, q: Value, k: Value, v: Value, positions: Value, shown: Value) -> Value:
+    """Scores of keys and of positions, where what a mask hides is chosen with the heads apart."""
+    shape = (*q.shape[:3], k.shape[2])
+    q, k, v = (one_axis(b, x) for x in (q, k, v))
+    scores = b.dot(q, b.div(b.transpose(k, (0, 2, 1)), 8), "amk,akn->amn")
+    scores = b.add(scores, b.dot(q, positions, "amk,nk->amn"))
+    hidden = b.select(b.broadcast(shown, (0, 1, 2, 3), shape), b.reshape(scores, shape), LOWEST)
+    weights = b.reshape(b.softmax(hidden, 3), (4 * shape[0], *shape[2:]))
+    return b.reshape(b.dot(weights, v, "amk,akn->amn"), (*shape[:3], v.shape[2]))
+
+
+def by_position_alone(b: Builder, q: Value, k: Value, v: Value, positions: Value, shown: Value) -> Value:
+    """Scores that nothing hides, in the shape of the products."""
+    shape = (*q.shape[:3], k.shape[2])
+    q, k, v = (one_axis(b, x) for x in (q, k, v))
+    scores = b.add(b.dot(q, k, "amk,ank->amn"), b.dot(q, positions, "amk,nk->amn"))
+    weights = b.softmax(b.reshape(scores, shape), 3)
+    return b.dot(b.reshape(weights, (4 * shape[0], *shape[2:])), v, "amk,akn->amn")
+
+
+@pytest.mark.parametrize(("make", "scale"), [(by_position, 0.125), (by_position_alone, 1.0)])
+@pytest.mark.parametrize("batch", [N, 1, 2])
+def test_heads_that_are_one_axis_with_the_batch_in_the_products(make: Make, scale: float, batch: Dim) -> None:
+    types = (f32(batch, 4, 3, 8), f32(batch, 4, M, 8), f32(batch, 4, M, 5), f32(M, 8), boolean(batch, 1, 3, M))
+    simplified = recognized(recognize_attention, types, make, (1, 3), odd=False)
+    op = next(op for op in simplified.main.body.ops if op.name == "attention")
+    assert [str(operand.type) for operand in op.operands[:3]] == [str(each) for each in types[:3]]
+    assert op.float("scale") == pytest.approx(scale, rel=1e-6)
+    assert [name for name in names(simplified) if name in ("dot", "softmax")] == ["dot"]
+
+
 # Groups of heads
 
 
