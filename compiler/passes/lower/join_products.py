@@ -41,10 +41,12 @@ def join_products(module: Module) -> Module:
 class _Branch:
     """A product with what follows it: `end` is (x w + bias) * scale, in the element type of `end`.
 
-    bias and scale: for each column or for all, None where there is none.
+    equation: with columns last in the weights, as they are here. bias and scale: for each column or for all, None
+    where there is none.
     """
 
     dot: Op
+    equation: str
     weights: np.ndarray
     end: Value
     bias: np.ndarray | None = None
@@ -61,13 +63,14 @@ class _Branch:
 
 
 Key = tuple[Value, str, DType, DType]
+Parts = tuple[tuple[Value, str], ...]
 
 
 def _joined(body: Block, symbols: SymbolTable) -> Block:
     groups = {group[0].dot: group for group in _groups(body)}
     if not groups:
         return body
-    build, values, held = PassBuilder(symbols), dict[Value, Value](), dict[tuple[Value, ...], Value]()
+    build, values, held = PassBuilder(symbols), dict[Value, Value](), dict[Parts, Value]()
     for op in body.ops:
         if op in groups:
             with build.at(op.location):
@@ -102,7 +105,7 @@ def _groups(body: Block) -> list[list[_Branch]]:
     for op in body.ops:
         branch = _branch(op, users)
         if branch is not None and branch.end not in kept and _is_only_moved(branch.end, users):
-            key = (op.operands[0], op.text("equation"), op.operands[1].dtype, branch.end.dtype)
+            key = (op.operands[0], branch.equation, op.operands[1].dtype, branch.end.dtype)
             groups.setdefault(key, []).append(branch)
     return [group for group in groups.values() if len(group) > 1 and _sum_type(group) is not None]
 
@@ -113,9 +116,11 @@ def _branch(op: Op, users: Mapping[Value, Sequence[Op]]) -> _Branch | None:
         return None
     left, right, result = parse_equation(op.text("equation"))
     weights = constant_of(op.operands[1])
-    if weights is None or len(right) != 2 or right[1] != result[-1:] or right[1] in left:
+    if weights is None or len(right) != 2 or result[-1:] not in [*right] or result[-1] in left:
         return None
-    branch = _Branch(op, weights, op.result)
+    if right[1] != result[-1]:
+        right, weights = right[::-1], weights.T
+    branch = _Branch(op, f"{left},{right}->{result}", weights, op.result)
     while (longer := _longer(branch, users.get(branch.end, ()))) is not None:
         branch = longer
     is_whole = weights.shape[-1] * branch.end.dtype.itemsize % PIECE_BYTES == 0
@@ -169,19 +174,17 @@ def _sum_type(group: Sequence[_Branch]) -> DType | None:
 # The one product
 
 
-def _slices(
-    group: Sequence[_Branch], x: Value, held: dict[tuple[Value, ...], Value], build: PassBuilder
-) -> dict[Value, Value]:
+def _slices(group: Sequence[_Branch], x: Value, held: dict[Parts, Value], build: PassBuilder) -> dict[Value, Value]:
     """What stands for the end of each branch: the columns of one product.
 
     held: the weights that were joined before, so that layers which share theirs still do.
     """
     dtype, first = _sum_type(group), group[0]
     assert dtype is not None, first
-    parts = tuple(branch.dot.operands[1] for branch in group)
+    parts = tuple((branch.dot.operands[1], branch.dot.text("equation")) for branch in group)
     if parts not in held:
         held[parts] = build.constant(np.concatenate([branch.weights for branch in group], axis=1))
-    y = build.dot(x, held[parts], first.dot.text("equation"), dtype)
+    y = build.dot(x, held[parts], first.equation, dtype)
     if any(branch.bias is not None for branch in group):
         y = build.add(y, _columns([(branch, branch.bias) for branch in group], NO_BIAS, y, build))
     if any(branch.scale is not None for branch in group):

@@ -38,6 +38,30 @@ def _three_alike(b: Builder, x: Value) -> tuple[Value, ...]:
     return _heads(b, *(_dot(b, x, W + shift) for shift in range(3)))
 
 
+def _rows(b: Builder, x: Value, w: np.ndarray) -> Value:
+    """A product by a constant whose rows are columns of the result."""
+    return b.dot(x, b.constant(np.ascontiguousarray(w.T)), "amk,nk->amn")
+
+
+def _two_of_rows(b: Builder, x: Value) -> tuple[Value, ...]:
+    return _heads(b, _rows(b, x, W), _rows(b, x, W + 1), _dot(b, x, W + 2))
+
+
+SQUARE = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def _both_ways(b: Builder, *inputs: Value) -> tuple[Value, ...]:
+    """The same two constants, by rows for one operand and by columns for the other."""
+    parts = b.constant(SQUARE), b.constant(SQUARE + 1)
+    ways = zip(inputs, ("amk,nk->amn", "amk,kn->amn"), strict=True)
+    return _heads(b, *(b.dot(x, part, equation) for x, equation in ways for part in parts))
+
+
+def _both_ways_joined(b: Builder, *inputs: Value) -> tuple[Value, ...]:
+    wholes = (np.concatenate([a, a + 1], axis=1) for a in (SQUARE.T, SQUARE))
+    return tuple(part for x, whole in zip(inputs, wholes, strict=True) for part in _cut(b, _dot(b, x, whole)))
+
+
 def _joined(b: Builder, x: Value) -> tuple[Value, ...]:
     return _cut(b, _dot(b, x, np.concatenate([W, W + 1, W + 2], axis=1)))
 
@@ -73,6 +97,10 @@ PAIRS = {
     "queries, keys and values": Pair((X,), _three_alike, _joined, rounds=True),
     "with a bias, a scale, or neither": Pair((X,), _unlike, _unlike_joined, rounds=True),
     "of layers that share weights": Pair((X, X), _shared, _shared_joined, rounds=True),
+    "by constants whose rows are columns": Pair((X,), _two_of_rows, _joined, rounds=True),
+    "by constants that are turned for one of two": Pair(
+        (f32(N, M, 8), f32(N, M, 8)), _both_ways, _both_ways_joined, rounds=True
+    ),
     "of a gate, which pointwise ops read": Pair((X,), _gate),
     "that are results": Pair((X,), lambda b, x: (_dot(b, x, W), *_heads(b, _dot(b, x, W + 1)))),
     "whose columns are no whole pieces": Pair(
