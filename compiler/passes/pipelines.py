@@ -144,6 +144,7 @@ GPU_KERNELS: tuple[Pass, ...] = (
     decompose_byte_blocks_but(lambda op: False),
     count_non_zero,
     decompose_without_kernels,
+    rows_of_batches,
 )
 """For the GPU; attention stays whole."""
 

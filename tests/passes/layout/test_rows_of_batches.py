@@ -11,6 +11,7 @@ from onnxc.compiler.ir.dims import Dim
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.layout.rows_of_batches import rows_of_batches
 from tests.passes.golden import M, N, Pair, check_pair, f32
+from tests.support.fake_gpu import compile_for_fake
 from tests.support.models import model_from_text
 
 
@@ -106,6 +107,22 @@ def test_a_table_is_multiplied_by_the_rows_of_all_images(batch: int, rows: int) 
     assert y.shape == (batch * 3, rows, 20)
     assert y.dtype == np.float32
     np.testing.assert_allclose(y.reshape(batch, 3, rows, 20), x @ table.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(1, 1), (2, 1), (3, 40)])
+def test_a_table_is_multiplied_by_the_rows_of_all_images_on_a_gpu(batch: int, rows: int) -> None:
+    run, rng = compile_for_fake(model_from_text(TABLE)), np.random.default_rng(7)
+    x = rng.standard_normal((batch, 3, rows, 16)).astype(np.float32)
+    table = rng.standard_normal((3, 20, 16)).astype(np.float32)
+    y = run.executable.run({"x": x, "table": table})["y"]
+    run.driver.check()
+    assert (y.shape, y.dtype) == ((batch * 3, rows, 20), np.float32)
+    np.testing.assert_allclose(y.reshape(batch, 3, rows, 20), x @ table.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_repeated_table_is_not_written_on_a_gpu() -> None:
+    report = compile_for_fake(model_from_text(TABLE)).executable.report()
+    assert [launch["kind"] for launch in report["launches"]] == ["contraction"]
 
 
 def test_a_repeated_table_is_not_written() -> None:
