@@ -15,7 +15,7 @@ from onnxc.compiler.ir.makers import made_by, splat_of, unbroadcast
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rewrite, rule
-from onnxc.compiler.passes.analysis.matching import axis_groups
+from onnxc.compiler.passes.analysis.matching import axis_groups, moved_axes
 from onnxc.compiler.passes.notes import note_refusal
 from onnxc.compiler.passes.recognize.attention_scores import Mask, Scores, is_causal, is_harmless, scores_of
 from onnxc.compiler.passes.recognize.product_axes import with_split_axes
@@ -161,14 +161,25 @@ def _fused(scores: Scores, parts: _Parts, build: Rewriter) -> Value | Refusal:
 
 def _unscaled(tensor: _Tensor) -> tuple[_Tensor, float]:
     """What the tensor is a multiple of, and how many times."""
-    value, factor = tensor.value, 1.0
-    while (op := made_by(value, "mul", "div")) is not None:
+    factor = 1.0
+    while (op := made_by((inner := _without_units(tensor)).value, "mul", "div")) is not None:
         splat = splat_of(op.operands[1])
         if not splat:
             break
         factor = factor * splat if op.name == "mul" else factor / splat
-        value = op.operands[0]
-    return replace(tensor, value=value), factor
+        tensor = replace(inner, value=op.operands[0])
+    return tensor, factor
+
+
+def _without_units(tensor: _Tensor) -> _Tensor:
+    """The tensor below a reshape that only adds axes of one element, whose letters it lacks then."""
+    widened = made_by(tensor.value, "reshape")
+    if widened is None or 1 in widened.operands[0].shape:
+        return tensor
+    axes = moved_axes(widened.operands[0].shape, tensor.value.shape)
+    if axes is None:
+        return tensor
+    return _Tensor(widened.operands[0], "".join(tensor.letters[axes[axis]] for axis in range(len(axes))))
 
 
 def _keys_and_values(k: _Tensor, parts: _Parts, build: Builder) -> tuple[Value, Value]:
@@ -190,6 +201,7 @@ def _groups(tensor: _Tensor, heads: str, build: Builder) -> tuple[_Tensor, Dim] 
 
     reshape(broadcast(x: [B, G, 1, T, D] to [B, G, H/G, T, D])): [B, H, T, D] gives x as [B, G, T, D].
     """
+    tensor = _without_units(tensor)
     moved = made_by(tensor.value, "transpose")
     if moved is not None:
         letters = dict(zip(moved.ints("permutation"), tensor.letters, strict=True))

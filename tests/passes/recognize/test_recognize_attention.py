@@ -226,6 +226,18 @@ def test_repeated_heads_become_groups() -> None:
     assert [operand.shape[1] for operand in op.operands] == [6, 2, 2]
 
 
+def test_repeated_heads_of_one_text_become_groups() -> None:
+    def make(b: Builder, q: Value, k: Value, v: Value) -> Value:
+        keys = b.transpose(b.reshape(repeated(b, k), (6, M, 8)), (0, 2, 1))
+        keys = b.reshape(b.mul(keys, 0.5), (1, 6, 8, M))
+        weights = b.softmax(b.dot(q, keys, "bhsd,bhdt->bhst"), 3)
+        return b.dot(weights, repeated(b, v), "bhst,bhte->bhse")
+
+    op = found(make, (f32(1, 6, 3, 8), f32(1, 2, M, 8), f32(1, 2, M, 5)), sizes=(1, 3))
+    assert [operand.shape[1] for operand in op.operands] == [6, 2, 2]
+    assert op.float("scale") == 0.5
+
+
 def test_one_group_for_all_heads() -> None:
     types = (f32(N, 6, 3, 8), f32(N, 1, M, 8), f32(N, 1, M, 5))
     op = found(lambda b, q, k, v: attention(b, q, repeated(b, k, 6), repeated(b, v, 6), lambda s: s), types)
