@@ -5,6 +5,7 @@ from typing import Literal
 from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
+from onnxc.compiler.passes.layout.compose_turns import compose_turns
 from onnxc.compiler.passes.layout.fill_rows import fill_rows
 from onnxc.compiler.passes.layout.pad_masks import pad_masks
 from onnxc.compiler.passes.layout.rows_of_batches import rows_of_batches
@@ -148,7 +149,13 @@ GPU_KERNELS: tuple[Pass, ...] = (
 )
 """For the GPU; attention stays whole."""
 
-GPU_LAUNCHES: tuple[Pass, ...] = (join_products, split_slices, add_before_moving, compute_before_turning)
+GPU_LAUNCHES: tuple[Pass, ...] = (
+    compose_turns,
+    join_products,
+    split_slices,
+    add_before_moving,
+    compute_before_turning,
+)
 """For the GPU, where what is small takes as long as its launches; behind all that gives equal things one form."""
 
 CPU_LAYOUTS: tuple[Pass, ...] = (choose_layout,)
