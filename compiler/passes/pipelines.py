@@ -7,6 +7,7 @@ from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
 from onnxc.compiler.passes.layout.compose_turns import compose_turns
 from onnxc.compiler.passes.layout.fill_rows import fill_rows
+from onnxc.compiler.passes.layout.interleave_parts import interleave_parts
 from onnxc.compiler.passes.layout.pad_masks import pad_masks
 from onnxc.compiler.passes.layout.rows_of_batches import rows_of_batches
 from onnxc.compiler.passes.layout.turn_before_growing import turn_before_growing
@@ -151,6 +152,7 @@ GPU_KERNELS: tuple[Pass, ...] = (
 
 GPU_LAUNCHES: tuple[Pass, ...] = (
     compose_turns,
+    interleave_parts,
     join_products,
     split_slices,
     add_before_moving,
