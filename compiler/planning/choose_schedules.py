@@ -258,16 +258,21 @@ def _best(
 
 
 def _fallbacks(best: Schedule, ranked: Sequence[Schedule]) -> tuple[Schedule, ...]:
-    """What to take where warps have too few registers: each within the tile before it, with less for each warp.
+    """What to take where warps have too few registers: each within the tile before it, with less for each warp, and
+    behind them the smallest in more steps.
 
     They need no more shared memory, so that whichever is taken fits the arena. Those that the best one brings along are
     before them.
     """
+    wanted = (best.shared_bytes, best.joining, best.packing)
+    alike = [each for each in ranked if (each.shared_bytes, each.joining, each.packing) == wanted]
     chosen = [best]
-    for each in ranked:
-        is_alike = (each.shared_bytes, each.joining, each.packing) == (best.shared_bytes, best.joining, best.packing)
-        if is_alike and _is_lighter(each, chosen[-1]) and len(chosen) <= MOST_FALLBACKS:
+    for each in alike:
+        if _is_lighter(each, chosen[-1]) and len(chosen) <= MOST_FALLBACKS:
             chosen.append(replace(each, fallbacks=()))
+    shallower = next((each for each in alike if _is_shallower(each, chosen[-1])), None)
+    if shallower is not None:
+        chosen.append(replace(shallower, fallbacks=()))
     return tuple(chosen[1:])
 
 
@@ -279,6 +284,16 @@ def _is_lighter(schedule: Schedule, other: Schedule) -> bool:
     (tile, warps), (outer, others) = own, its
     is_within = tile.rows <= outer.rows and tile.columns <= outer.columns
     return is_within and tile.rows * tile.columns * others < outer.rows * outer.columns * warps
+
+
+def _is_shallower(schedule: Schedule, other: Schedule) -> bool:
+    """Whether a schedule makes the same tile in more steps, so that less of its operands is in registers."""
+    own, its = _tile_and_warps(schedule), _tile_and_warps(other)
+    if own is None or its is None:
+        return False
+    (tile, warps), (outer, others) = own, its
+    is_same = (tile.rows, tile.columns, warps) == (outer.rows, outer.columns, others)
+    return is_same and tile.depth < outer.depth
 
 
 def _tile_and_warps(schedule: Schedule) -> tuple[Tile, int] | None:

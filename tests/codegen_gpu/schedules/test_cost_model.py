@@ -71,6 +71,19 @@ def test_single_warps_hold_fewer_sums_of_f32_in_parts(sizes: tuple[int, int, int
         assert schedule.tile.rows * schedule.tile.columns <= 32 * 32 * schedule.workers.count
 
 
+def test_behind_the_smallest_tile_stands_the_same_in_more_steps() -> None:
+    choice = _choose(16, 4096, 4096, BF16)
+    *_, smallest, last = (choice, *choice.fallbacks)
+    assert isinstance(smallest, ContractionSchedule), smallest
+    assert isinstance(last, ContractionSchedule), last
+    assert (last.tile.rows, last.tile.columns, last.workers.count) == (
+        smallest.tile.rows,
+        smallest.tile.columns,
+        smallest.workers.count,
+    )
+    assert last.tile.depth < smallest.tile.depth
+
+
 def test_turning_columns_costs_groups_of_warps_alone() -> None:
     def seconds(name: str, is_turned: bool) -> float:
         products = Products(1, 4096, 4096, 1, 4096, 2 * 4096**2 * 4, F32, is_turned)
