@@ -180,8 +180,9 @@ def test_how_much_of_lines_that_cross_memory_goes_through_lanes(dtype: DType, ta
     """Long ones with vectors of 512 bits alone; of wide keys fewer."""
     is_wide, is_widest = dtype == I64, target.vector_bits == 512
     for length, count, fits in [
-        (60, 48, target.vector_bits > 128 or not is_wide),
-        (60, 49, not is_wide),
+        (60, 9, target.vector_bits > 128 or not is_wide),
+        (64, 64, target.vector_bits > 128 or not is_wide),
+        (66, 65, False),
         (300, 8, is_widest),
         (1000, 12, is_widest),
         (500, 24, is_widest),

@@ -31,17 +31,17 @@ and 1007; 32 f64 898 and 1681, 56 1893 and 2065."""
 LONGEST_RADIX = (1 << 32) - 1
 """Counts of digits are kept in 32 bits."""
 
-MOST_KEPT, MOST_WIDE_KEPT = 64, 48
-"""The best so many of a line go through registers, of as many lines at once as there are lanes; of wide keys fewer, for
-their code is written out for each, and takes LLVM a third of a second.
+MOST_KEPT = 64
+"""The best so many of a line go through registers, of as many lines at once as there are lanes. Code is written out for
+each of them: that for wide keys takes LLVM 0.6 s.
 
 On one core with AVX-512, heaps and lanes, us: the best 8 of 128 lines of 64 f32 26.7 and 6.8, f64 22.2 and 9.7; 4 of
 6,400 lines of 8 f32 518 and 21, f64 550 and 26; 5 of 64 lines of 200 11.3 and 7.5; 16 of 512 lines of 100 467 and 39,
-f64 649 and 81; 24 of these 643 and 41, f64 897 and 109; all of 1,024 lines of 32 648 and 62, of 64 1,222 and 256, of 48
-f64 1,651 and 269."""
+f64 649 and 81; 24 of these 643 and 41, f64 897 and 109; 60 of 99 lines of 100 f64 265 and 73; all of 1,024 lines of 32
+648 and 62, of 64 1,222 and 256, of 48 f64 1,651 and 269, of 64 f64 by radix 1,970 and 480."""
 
 MOST_NARROW_KEPT = 8
-"""The same of wide keys with vectors of 128 bits: 20 of 128 lines of 100 i64 54 and 137."""
+"""The same of wide keys with vectors of 128 bits: the best 20 of 128 lines of 100 i64 54 and 137."""
 
 LONGEST_KEPT = 256
 """Longer lines meet few elements that are better than what they have: a heap looks at a vector of one line at once."""
@@ -130,7 +130,7 @@ def _fits_lanes(op: Op, target: Target) -> bool:
     if not isinstance(length, int) or not isinstance(count, int):
         return False
     is_wide = op.operands[0].dtype.bits > F32.bits
-    most = MOST_KEPT if not is_wide else MOST_WIDE_KEPT if target.vector_bits > NARROW_BITS else MOST_NARROW_KEPT
+    most = MOST_NARROW_KEPT if is_wide and target.vector_bits <= NARROW_BITS else MOST_KEPT
     steps = MOST_STEPS if not is_wide else HELD_WIDE_STEPS if count <= HELD_WIDE else MOST_WIDE_STEPS
     is_crossed = axis != len(shape) - 1 and target.vector_bits >= WIDE_BITS and length * count <= steps
     return 0 < count <= min(length, most) and (length <= LONGEST_KEPT or is_crossed)
