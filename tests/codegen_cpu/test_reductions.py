@@ -443,14 +443,18 @@ def test_rows_behind_an_axis_of_one_that_is_turned(new: int, order: tuple[int, .
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, F16, I64, U8], ids=str)
-def test_searches_in_turns_for_an_extremum_give_the_first_or_the_last(dtype: DType, target: Target) -> None:
+@pytest.mark.parametrize(
+    ("length", "is_open"), [(4 * 4 * 64 + 77, False), (4 * 4 * 64 + 77, True), (255, True), (256, True), (1, True)]
+)
+def test_searches_in_turns_for_an_extremum_give_the_first_or_the_last(
+    length: int, is_open: bool, dtype: DType, target: Target
+) -> None:
     """Equal elements and NaN anywhere: in one of the searches, in several, and behind them all."""
-    length = 4 * 4 * 64 + 77
 
     def build(ir: Builder, x: Value) -> list[Value]:
         return [ir.arg_reduce(x, kind, 1, last) for kind in ("max", "min") for last in (False, True)]
 
-    native = Native(make([f"{dtype}[N, {length}]"], build), target)
+    native = Native(make([f"{dtype}[N, {'M' if is_open else length}]"], build), target)
     rng = np.random.default_rng(0)
     few = rng.integers(0, 3, (40, length)).astype(dtype.numpy)
     rare = np.ones((40, length), dtype.numpy)

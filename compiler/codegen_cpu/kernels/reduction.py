@@ -14,7 +14,7 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type,
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, open_kernel
 from onnxc.compiler.codegen_cpu.scalars import table_of
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
@@ -389,19 +389,27 @@ class _RowLoops:
         where joining searches takes longer, 10 and 20.
         """
         f, lanes, count = self.frame.f, self.frame.lanes, self._accumulators(fold, 1)
-        if count == 1 or not isinstance(size, int) or size < LEAST_TURNS * count * lanes:
+        least = LEAST_TURNS * count * lanes
+        if count == 1 or (isinstance(size, int) and size < least):
             return 0, first
-        end = f.mul(f.sdiv(size, lanes * count), lanes * count)
 
         def turn(start: Int, *best: Reg) -> Sequence[Reg]:
             searches = (visit(f.add(start, k * lanes), None, *best[2 * k : 2 * k + 2]) for k in range(count))
             return [register for search in searches for register in search]
 
-        bests = f.loop(0, end, lanes * count, turn, [*first] * count)
-        most, winner = bests[:2]
-        for x, there in zip(bests[2::2], bests[3::2], strict=True):
-            most, winner = self._better_of(fold, (most, winner), (x, there))
-        return end, (most, winner)
+        def together() -> Sequence[Reg]:
+            end = f.mul(f.sdiv(size, lanes * count), lanes * count)
+            bests = f.loop(0, end, lanes * count, turn, [*first] * count)
+            most, winner = bests[:2]
+            for x, there in zip(bests[2::2], bests[3::2], strict=True):
+                most, winner = self._better_of(fold, (most, winner), (x, there))
+            return as_reg(end), most, winner
+
+        if isinstance(size, int):
+            end, *best = together()
+        else:
+            end, *best = f.if_(f.icmp("sge", size, least), together, lambda: (as_reg(0), *first))
+        return end, best
 
     def _best_lane(self, fold: Op, best: Reg, winner: Reg) -> Reg:
         """The position of the extremum of all lanes; of equal ones the first, or the last."""
