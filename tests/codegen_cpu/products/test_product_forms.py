@@ -47,6 +47,8 @@ FORMS = [
     ("bmk,bkn->bmn", {"b": 3, "m": 9, "k": 5, "n": 40}, "", ("shallow", 0, False)),
     ("bkm,kn->bmn", {"b": 2, "m": 33, "k": 2, "n": 128}, "b", ("shallow", 0, False)),
     ("mk,nk->mn", {"m": 70, "k": 4, "n": 100}, "b", ("shallow", 0, False)),
+    ("km,kn->mn", {"m": 1024, "k": 8, "n": 40}, "b", ("shallow", 0, False)),
+    ("km,kn->mn", {"m": 1024, "k": 9, "n": 40}, "b", ("panels", 0, False)),
 ]  # fmt: skip
 
 
