@@ -14,6 +14,12 @@ RANDOM = np.random.default_rng(0)
 Shape = tuple[int, ...]
 
 
+@pytest.fixture(autouse=True)
+def _numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test draws the same numbers, whichever ran before it."""
+    monkeypatch.setitem(globals(), "RANDOM", np.random.default_rng(0))
+
+
 def floats(*shape: int) -> np.ndarray:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
