@@ -45,6 +45,7 @@ FORMS = [
     ("abk,kn->abn", {"a": 3, "b": 11, "k": 6, "n": 20}, "b", ("shallow", 0, False)),
     ("bmk,bkn->bmn", {"b": 3, "m": 9, "k": 16, "n": 40}, "b", ("shallow", 0, False)),
     ("bmk,bkn->bmn", {"b": 3, "m": 9, "k": 5, "n": 40}, "", ("shallow", 0, False)),
+    ("abmk,bakn->abmn", {"a": 2, "b": 3, "m": 9, "k": 5, "n": 20}, "b", ("shallow", 0, False)),
     ("bkm,kn->bmn", {"b": 2, "m": 33, "k": 2, "n": 128}, "b", ("shallow", 0, False)),
     ("mk,nk->mn", {"m": 70, "k": 4, "n": 100}, "b", ("shallow", 0, False)),
     ("km,kn->mn", {"m": 1024, "k": 8, "n": 40}, "b", ("shallow", 0, False)),
