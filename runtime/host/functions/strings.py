@@ -65,20 +65,16 @@ def full_match(operands: Values, attributes: Attributes) -> tuple[HostValue, ...
 
 def _lower(word: str) -> str:
     """Letters that have one lower case letter as that."""
-    return (
-        word.lower()
-        if word.isascii()
-        else "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
-    )
+    if word.isascii():
+        return word.lower()
+    return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
 
 
 def _upper(word: str) -> str:
     """Letters that have one upper case letter as that: ß stays."""
-    return (
-        word.upper()
-        if word.isascii()
-        else "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
-    )
+    if word.isascii():
+        return word.upper()
+    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
 
 
 CASES: dict[str, Callable[[str], str]] = {"NONE": lambda word: word, "LOWER": _lower, "UPPER": _upper}
