@@ -7,7 +7,7 @@ few vectors, all of whose passes are code without loops.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
@@ -20,6 +20,7 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
 from onnxc.compiler.planning.loops.fold_bounds import FoldBounds, bounds_by_axis, fold_bounds
 from onnxc.compiler.planning.loops.rows import Rows, identity
 from onnxc.compiler.planning.loops.views import row_major
@@ -32,8 +33,8 @@ LEAST_TURNS = 4
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
-    frame = open_kernel(kernel, name, target)
-    rows = _RowLoops(frame, Rows(kernel.block))
+    frame = open_kernel(replace(kernel, block=collapse_axes(kernel.block)), name, target)
+    rows = _RowLoops(frame, Rows(frame.kernel.block))
     rows.emit()
     frame.f.ret()
     return KernelCode(name, (frame.f,), rows.units, frame.grain(rows.unit_elements))

@@ -6,6 +6,7 @@ read and written in order.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.conversions import emit_cast
@@ -19,8 +20,9 @@ from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel
+from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
 from onnxc.compiler.planning.loops.rows import identity
-from onnxc.compiler.planning.loops.views import is_dense, operand_view, row_major
+from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ScanSchedule
 from onnxc.compiler.target import Target
 from onnxc.runtime.records import record
@@ -31,8 +33,8 @@ _Line = tuple[Sequence[Index], Sequence[Index]]
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a scan."""
-    frame = open_kernel(kernel, name, target)
-    scan = _Scan(frame, next(op for op in kernel.block.ops if op.name == "scan_axis"))
+    frame = open_kernel(replace(kernel, block=collapse_axes(kernel.block)), name, target)
+    scan = _Scan(frame, next(op for op in frame.kernel.block.ops if op.name == "scan_axis"))
     frame.f.loop(frame.begin, frame.end, 1, scan.unit)
     frame.f.ret()
     return KernelCode(name, (frame.f,), product(scan.units), frame.grain(scan.shape[scan.axis] * scan.width))
@@ -40,27 +42,18 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
 
 @record
 class _Scan:
-    """One kernel. Lines that lie side by side in memory are one axis of `shape` where the operand is a whole buffer."""
+    """One kernel: the lines of the operand of `op`."""
 
     frame: KernelFrame
     op: Op
 
-    @cached_property
-    def is_whole(self) -> bool:
-        view = operand_view(self.op.operands[0])
-        return view is not None and is_dense(view)
-
-    @cached_property
+    @property
     def shape(self) -> tuple[Dim, ...]:
-        shape, axis = self.op.results[0].shape, self.op.int("axis")
-        if not self.is_whole:
-            return shape
-        inner = product(shape[axis + 1 :])
-        return (product(shape[:axis]), shape[axis], *(() if inner == 1 else (inner,)))
+        return self.op.result.shape
 
-    @cached_property
+    @property
     def axis(self) -> int:
-        return 1 if self.is_whole else self.op.int("axis")
+        return self.op.int("axis")
 
     @cached_property
     def lanes(self) -> int:
@@ -210,11 +203,7 @@ class _Scan:
 
     def _read(self, e: Evaluator, index: Sequence[Index]) -> Reg:
         operand = self.op.operands[0]
-        view = operand_view(operand)
-        if self.is_whole and view is not None:
-            x = e.spread(e.read(view.base, self._offset(e, index)))
-        else:
-            x = e.vector(operand, index)
+        x = e.vector(operand, index)
         return x if operand.dtype == self.accumulator else emit_cast(x, operand.dtype, self.accumulator, e.f)
 
     def _write(self, e: Evaluator, index: Sequence[Index], total: Reg) -> None:

@@ -24,6 +24,7 @@ from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measur
 from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.kernel_plan import KernelKind
 from onnxc.compiler.planning.layouts import known_sizes
+from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
 from onnxc.compiler.planning.loops.domain import (
     Domain,
     affine_domain,
@@ -35,7 +36,7 @@ from onnxc.compiler.planning.loops.domain import (
 from onnxc.compiler.planning.loops.indices import picks_rows
 from onnxc.compiler.planning.loops.inner_columns import InnerColumns, inner_columns
 from onnxc.compiler.planning.loops.merged_axes import merged_axes
-from onnxc.compiler.planning.loops.views import is_dense, operand_view, stays
+from onnxc.compiler.planning.loops.views import stays
 from onnxc.compiler.planning.schedules import (
     ConcatenateSchedule,
     FourierSchedule,
@@ -345,10 +346,10 @@ def updates_lines(op: Op) -> bool:
 
 def _scan(problem: KernelProblem, target: Target) -> Schedule:
     threads = element_threads(target)
-    (op,) = (op for op in problem.block.ops if op.name == "scan_axis")
+    (op,) = (op for op in collapse_axes(problem.block).ops if op.name == "scan_axis")
     registers, axis, shape = scan_registers(target), op.int("axis"), op.results[0].shape
-    view, beside = operand_view(op.operands[0]), product(shape[axis + 1 :])
-    if axis == len(shape) - 1 or (beside == 1 and view is not None and is_dense(view)):
+    beside = product(shape[axis + 1 :])
+    if axis == len(shape) - 1:
         lines = product(shape[:axis])
         together = max(min(lines, SCAN_LINES), 1) if isinstance(lines, int) else SCAN_LINES
         return ScanSchedule(algorithm="lines", tile=Tile(together, 1), workers=threads)

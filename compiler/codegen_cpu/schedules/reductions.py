@@ -9,6 +9,7 @@ from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Block, Value
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.decompose import decompose_block
+from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
 from onnxc.compiler.planning.loops.rows import Rows
 from onnxc.compiler.planning.schedules import ReductionSchedule, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
@@ -77,7 +78,7 @@ def plain_block(problem: KernelProblem) -> Block:
 
 def reduction_schedule(problem: KernelProblem, target: Target) -> Schedule:
     """How rows are folded."""
-    rows = Rows(plain_block(problem))
+    rows = Rows(collapse_axes(plain_block(problem)))
     threads = _rows_beside(rows, _folding_threads(rows, target))
     is_short = _folds_short_rows(rows, threads.lanes) or _writes_short_rows(rows, threads.lanes, target)
     is_held = _holds_rows(rows, target)
