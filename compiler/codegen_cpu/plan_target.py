@@ -23,6 +23,7 @@ from onnxc.compiler.codegen_cpu.schedules.elements import (
     pointwise_measures,
     pointwise_schedule,
 )
+from onnxc.compiler.codegen_cpu.schedules.reductions import finishes_folds
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -68,6 +69,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         _reads_view,
         reads_picked=_reads_picked,
         arranges=_ARRANGES,
+        finishes=finishes_folds,
         computes=_COMPUTES,
         index_limit=INDEX_WORK,
     )

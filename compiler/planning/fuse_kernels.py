@@ -283,6 +283,7 @@ class _Fusion:
             and op in self.inside
             and op not in self.epilogues
             and op.results[0].shape == group.outputs[0].shape
+            and self.rules.finishes(group.anchor, op)
         )
 
     # Recomputable ops, from the last to the first: when an op is placed, all that use it are

@@ -200,6 +200,25 @@ def test_what_surrounds_a_fold_is_in_its_kernel(kind: str) -> None:
         native.check(sample(F32, *shape), sample(F32, *shape[:2], seed=1), bound=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "kernels"),
+    [
+        ("N, 28", (1,), ["reduction", "pointwise"]),
+        ("N, 28, 1", (1,), ["reduction", "pointwise"]),
+        ("N, K", (1,), ["reduction", "pointwise"]),
+        ("N, 12", (1,), ["reduction"]),
+        ("32, K", (1,), ["reduction"]),
+        ("28, N", (0,), ["reduction"]),
+    ],
+)
+def test_functions_of_many_folds_have_lanes_of_their_own(shape: str, axes: tuple[int, ...], kernels: list[str]) -> None:
+    """Those of few folds are computed one by one, those of short rows and of rows side by side in vectors anyhow."""
+    native = Native(make([f"f32[{shape}]"], lambda ir, x: ir.exp(ir.neg(ir.reduce(x, "max", axes)))))
+    assert native.kernels() == kernels
+    sizes = [{"N": 37, "K": 19}.get(size) or int(size) for size in shape.split(", ")]
+    native.check(sample(F32, *sizes), bound=1e-6)
+
+
 def _counted(ir: Builder, counts: Value, shape: Sequence[Dim], axis: int) -> Value:
     """bool[shape]: whether the place along an axis is below the count of its index along axis 0."""
     return ir.less(ir.iota(shape, axis, I64), ir.broadcast(counts, (0,), shape))

@@ -12,7 +12,7 @@ from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.prune import prune
 from onnxc.compiler.planning.fuse_kernels import fuse_kernels
-from onnxc.compiler.planning.fusion.fusion_rules import FusionRules, reads_any_view
+from onnxc.compiler.planning.fusion.fusion_rules import FusionRules, finishes_all, reads_any_view
 from onnxc.compiler.planning.fusion.groups import GROUP_LIMIT, Group
 from onnxc.compiler.planning.loops.views import View, is_dense
 from tests.planning.plans import assert_plan, make
@@ -769,6 +769,16 @@ def test_rows_are_picked_of_what_lies_in_rows_and_turned_behind() -> None:
     for answer, anchors in ((reads_any_view, ["transpose"]), (_reads_dense, ["transpose", "neg", "transpose"])):
         groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
         assert [group.last.name for group in groups] == anchors
+
+
+def test_a_target_leaves_what_its_kernels_do_not_finish() -> None:
+    def finishes(anchor: Op, op: Op) -> bool:
+        return op.name != "exp"
+
+    main = make(["f32[N, 4]"], lambda ir, x: ir.mul(ir.exp(ir.neg(ir.reduce(x, "sum", (1,)))), 2.0)).main.body
+    for answer, lasts in ((finishes_all, ["mul"]), (finishes, ["neg", "mul"])):
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view, finishes=answer))
+        assert [group.last.name for group in groups] == lasts
 
 
 def test_a_value_that_is_reached_in_many_ways_is_asked_once() -> None:

@@ -6,15 +6,16 @@ from typing import Literal
 from onnxc.compiler.codegen_cpu.schedules.element_threads import TOGETHER_VECTORS, element_threads
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I64
-from onnxc.compiler.ir.module import Block, Value
+from onnxc.compiler.ir.module import Block, Op, Value
 from onnxc.compiler.planning.choose_schedules import KernelProblem
 from onnxc.compiler.planning.decompose import decompose_block
+from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
-from onnxc.compiler.planning.loops.rows import Rows
+from onnxc.compiler.planning.loops.rows import Rows, fold_axes
 from onnxc.compiler.planning.schedules import ReductionSchedule, Schedule, Threads, Tile
 from onnxc.compiler.target import Target
 
-__all__ = ["STAGED_COST", "plain_block", "reduction_schedule"]
+__all__ = ["STAGED_COST", "finishes_folds", "plain_block", "reduction_schedule"]
 
 LONGEST_SHORT_FOLD = 4
 """Rows up to which a vector takes an element of each of several rows, where the fold of each is one value.
@@ -42,6 +43,9 @@ row than to add up its lanes.
 Logarithms of sums of exponentials of 65,536 elements in rows of 5, 13, 16, 24 and 32: 44, 39, 35, 32 and 29 us so, and
 70, 55, 42 and 32 us row by row from 13 on. ArgMax of 8,400 rows of 4, 21, 32 and 64 elements: 13, 101, 162 and 416 us
 so; 282, 241, 251 and 330 us row by row."""
+
+FEW_FOLDS = 32
+"""Rows up to which functions of what these are folded to are computed one by one: a kernel for them takes as long."""
 
 LONGEST_WRITTEN_FOLD = 8
 """Rows up to which registers hold an element of each of several rows, where rows are written."""
@@ -74,6 +78,24 @@ MOST_UNROLLED = 1024
 def plain_block(problem: KernelProblem) -> Block:
     """The block without composites, but for the one that the kernel is named after."""
     return decompose_block(problem.block, lambda op: op.name == problem.kind)
+
+
+def finishes_folds(anchor: Op, op: Op) -> bool:
+    """Whether a kernel that folds rows computes `op` of what a row is folded to, one number, or a few side by side.
+
+    Where rows are long enough for lanes to be their columns, each function is computed for one lane: GELU of means of
+    10,752 rows of 28 took 87 us so, and takes 27 in a kernel of its own; of rows of 100 97 and 41, of 500 70 and 67.
+    """
+    if anchor.name not in ("reduce", "arg_reduce") or element_cost(op) <= STAGED_COST:
+        return True
+    shape, axes = anchor.operands[0].shape, fold_axes(anchor)
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=0)
+    length, count = product(shape[axis] for axis in axes), product(anchor.result.shape)
+    longest = LONGEST_DEAR_FOLD if anchor.name == "arg_reduce" else LONGEST_COSTLY_FOLD
+    is_short, are_few = (
+        isinstance(size, int) and size <= most for size, most in ((length, longest), (count, FEW_FOLDS))
+    )
+    return last not in axes or is_short or are_few
 
 
 def reduction_schedule(problem: KernelProblem, target: Target) -> Schedule:

@@ -40,6 +40,11 @@ def reads_none_picked(anchor: Op, ordinal: int, view: PickedView) -> bool:
     return False
 
 
+def finishes_all(anchor: Op, op: Op) -> bool:
+    """The answer of a target whose kernels do all that follows an anchor as well as a kernel for it would."""
+    return True
+
+
 def pairs_nothing(first: Op, second: Op) -> bool:
     """The answer of a target whose kernels make one product."""
     return False
@@ -52,16 +57,18 @@ class FusionRules:
     reads: whether the kernels of an anchor read an operand, by its ordinal, as such a strided view of a buffer; where
     they do not, it is written first. reads_padding: whether they read what it is padded of, and have the padding
     themselves. reads_picked: whether they read it where indices pick it from a buffer. arranges: the kinds whose
-    kernels write their result with its axes in any order and shape. computes: see `Computes`. pairs: whether a kernel
-    makes two products of one operand in one pass over that. inlines_movements: whether concatenations of a few parts,
-    and reshapes that join axes, are computed where they are read. index_limit: the most work that is done again for
-    each vector of elements that an index picks; repeat_limit: that is done again in a second group.
+    kernels write their result with its axes in any order and shape. finishes: whether the kernel of an anchor computes
+    an elementwise op that follows it. computes: see `Computes`. pairs: whether a kernel makes two products of one
+    operand in one pass over that. inlines_movements: whether concatenations of a few parts, and reshapes that join
+    axes, are computed where they are read. index_limit: the most work that is done again for each vector of elements
+    that an index picks; repeat_limit: that is done again in a second group.
     """
 
     reads: Callable[[Op, int, View], bool]
     reads_padding: Callable[[Op, int], bool] = reads_no_padding
     reads_picked: Callable[[Op, int, PickedView], bool] = reads_none_picked
     arranges: Collection[KernelKind] = ()
+    finishes: Callable[[Op, Op], bool] = finishes_all
     computes: Computes = field(default_factory=dict)
     pairs: Callable[[Op, Op], bool] = pairs_nothing
     inlines_movements: bool = False
