@@ -425,10 +425,10 @@ class _Fusion:
             return True
         if turn is not None and group.kind in FINISHES_ROWS and PRIMITIVES[op.name].elementwise:
             return not self._is_read(turn, (0,), turned(turn))
-        return op.name == "transpose" and self._has_picked_rows(operand) and not self._is_read(op, (0,), turned(op))
+        return op.name == "transpose" and self._has_sought_rows(operand) and not self._is_read(op, (0,), turned(op))
 
-    def _has_picked_rows(self, value: Value) -> bool:
-        """Whether a value is computed of rows that indices pick."""
+    def _has_sought_rows(self, value: Value) -> bool:
+        """Whether a value is padded, or computed of rows that indices pick: where an element is takes looking up."""
         pending, seen, shape = [value], set[Value](), value.shape
         while pending:
             value = pending.pop()
@@ -436,7 +436,7 @@ class _Fusion:
             if value in seen or op not in self.inside or value in self.buffered or not self._is_recomputable(op):
                 continue
             seen.add(value)
-            if picks_rows(op):
+            if picks_rows(op) or op.name == "pad":
                 return True
             if PRIMITIVES[op.name].elementwise:
                 pending += [operand for operand in op.operands if operand.shape == shape]

@@ -155,9 +155,11 @@ def test_the_page_of_an_artifact_sorts_its_launches(page: Page, tmp_path: Path) 
     onnxc.compile("onnxc/data/digits.onnx").save(tmp_path / "m.onnxc")
     show(page, artifact_page(tmp_path / "m.onnxc"), tmp_path)
     column = "[...document.querySelectorAll('#table0 tbody tr')].map(row => Number(row.cells[0].textContent))"
-    assert page.evaluate(column) == [*range(8)]
+    launches = page.evaluate(column)
+    assert len(launches) > 5
+    assert launches == [*range(len(launches))]
     page.click("#table0 th")
-    assert page.evaluate(column) == [*reversed(range(8))]
+    assert page.evaluate(column) == launches[::-1]
     assert page.evaluate("viewNow().boxes.length") == 3
 
 

@@ -771,6 +771,18 @@ def test_rows_are_picked_of_what_lies_in_rows_and_turned_behind() -> None:
         assert [group.last.name for group in groups] == anchors
 
 
+def test_what_is_padded_is_turned_behind() -> None:
+    """Where the target says so: a kernel that does both looks for each element by itself."""
+
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.transpose(ir.exp(ir.pad(x, (1, 0), (1, 2))), (1, 0))
+
+    main = make(["f32[32, N]"], build).main.body
+    for answer, lasts in ((reads_any_view, ["transpose"]), (_reads_dense, ["exp", "transpose"])):
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
+        assert [group.last.name for group in groups] == lasts
+
+
 def test_a_target_leaves_what_its_kernels_do_not_finish() -> None:
     def finishes(anchor: Op, op: Op) -> bool:
         return op.name != "exp"
