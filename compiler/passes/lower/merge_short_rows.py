@@ -1,9 +1,9 @@
-"""Padding, picks and folds before short rows, as of the channels of an image: these are one axis with what is padded.
+"""Padding and picks before short rows, as of the channels of an image: these are one axis with what is padded.
 
 Kernels go along rows of the result, and through axes as one where every element has its place by the offset alone; of
-padding each axis is tested by itself, and of what indices pick each position is; what is folded along an axis before
-one of one element is taken for columns. `u8[1, 480, 640, 3]` was padded to 486 x 650 in 0.52 ms and takes 0.02, f32
-0.77 and 0.08.
+padding each axis is tested by itself, and of what indices pick each position is. `u8[1, 480, 640, 3]` was padded to
+486 x 650 in 0.52 ms and takes 0.02, f32 0.77 and 0.08; f32[N, 1536, D] to 1537 lines of D, which are short perhaps,
+took 46 us for 16 images where D is 1, and takes 2; of 20 channels, of unknown number, 10.7 and 5.5.
 """
 
 from onnxc.compiler.ir.dims import Dim, product
@@ -13,13 +13,12 @@ from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
 from onnxc.compiler.passes.simplify.rules.reshapes import merge_reshapes, reshape_nothing
 
 SHORT_BYTES = 256
-"""Rows of fewer are short: a few vectors, of which the last is not whole."""
+"""Rows of fewer are short: a few vectors, of which the last is not whole. So are those of unknown length, perhaps."""
 
 
 def merge_short_rows(module: Module) -> Module:
-    """Pads the rows before short ones, whole as they lie; picks from and folds axes without such of one element."""
-    rules = [pad_whole_rows, pick_before_one, fold_before_one, merge_reshapes, reshape_nothing]
-    return rewrite(module, rules)
+    """Pads the rows before short ones, whole as they lie; picks from axes without such of one element behind."""
+    return rewrite(module, [pad_whole_rows, pick_before_one, merge_reshapes, reshape_nothing])
 
 
 @rule("pad")
@@ -32,7 +31,7 @@ def pad_whole_rows(op: Op, build: Rewriter) -> Outcome:
         return None
     last = padded[-1]
     row = product(x.shape[last + 1 :])
-    if not isinstance(row, int) or not 0 < row * x.dtype.itemsize < SHORT_BYTES:
+    if isinstance(row, int) and not 0 < row * x.dtype.itemsize < SHORT_BYTES:
         return None
 
     def merged(sizes: tuple[Dim, ...]) -> list[Dim]:
@@ -57,19 +56,3 @@ def pick_before_one(op: Op, build: Rewriter) -> Outcome:
         return None
     picked = build.op("gather", [build.reshape(x, x.shape[:-1]), indices], op.attributes)[0]
     return build.reshape(picked, op.result.shape)
-
-
-@rule("arg_reduce", "softmax", "log_softmax")
-def fold_before_one(op: Op, build: Rewriter) -> Outcome:
-    """f(x[n, w, 1, 1]) = f(x[n, w])[n, w, 1, 1] along w, whose elements are then those of a row
-
-    ArgMax along the second axis of f32[13, 2000, 1] took 89 us, and takes 7; Softmax 38 and 4.
-    """
-    (x,), axis = op.operands, op.int("axis")
-    kept = x.rank
-    while kept > axis + 1 and x.shape[kept - 1] == 1:
-        kept -= 1
-    if kept != axis + 1 or kept == x.rank:
-        return None
-    folded = build.op(op.name, [build.reshape(x, x.shape[:kept])], op.attributes)[0]
-    return build.reshape(folded, op.result.shape)

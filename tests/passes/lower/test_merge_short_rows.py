@@ -1,4 +1,4 @@
-"""Padding, picks and folds before short rows, which are one axis with what is padded; one element is left out."""
+"""Padding and picks before short rows, which are one axis with what is padded; one element is left out."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,11 @@ PAIRS = {
         lambda b, x: _padded(b, b.reshape(b.slice(x, (0, 1, 0), (4, 5, 3)), (2, 2, 5, 3)), (0, 1, 0, 0), (0, 0, 0, 0)),
     ),
     "long rows": Pair((f32(N, 4, 64),), lambda b, x: _padded(b, x, (0, 1, 0), (0, 0, 0))),
-    "rows of an unknown number": Pair((f32(4, N),), lambda b, x: _padded(b, x, (1, 0), (0, 0))),
+    "rows of an unknown number": Pair(
+        (f32(4, N),),
+        lambda b, x: _padded(b, x, (1, 0), (2, 0)),
+        lambda b, x: b.reshape(_padded(b, b.reshape(x, (4 * N,)), (N,), (2 * N,)), (7, N)),
+    ),
     "rows of nothing": Pair((f32(N, 4, 0),), lambda b, x: _padded(b, x, (0, 1, 0), (0, 0, 0))),
     "what is turned lies otherwise": Pair(
         (f32(N, 3, 4),), lambda b, x: _padded(b, b.transpose(x, (0, 2, 1)), (0, 1, 0), (0, 0, 0))
@@ -56,19 +60,6 @@ PAIRS = {
         lambda b, x, i: b.reshape(b.gather(b.gather(b.reshape(x, (5, 4)), i, 0), i, 1), (M, M, 1)),
     ),
     "picked of one element": Pair((f32(N, 1), i64(M)), lambda b, x, i: b.gather(x, i, 1)),
-    "folded before one element": Pair(
-        (f32(N, 4, 1, 1),),
-        lambda b, x: b.arg_reduce(x, "max", 1),
-        lambda b, x: b.reshape(b.arg_reduce(b.reshape(x, (N, 4)), "max", 1), (N, 1, 1)),
-    ),
-    "weights before one element": Pair(
-        (f32(N, M, 1),),
-        lambda b, x: b.softmax(x, 1),
-        lambda b, x: b.reshape(b.softmax(b.reshape(x, (N, M)), 1), (N, M, 1)),
-    ),
-    "folded before others": Pair((f32(N, 4, 3, 1),), lambda b, x: b.softmax(x, 1)),
-    "folded of one element": Pair((f32(N, 4, 1),), lambda b, x: b.softmax(x, 2)),
-    "folded before unknown": Pair((f32(N, 4, M),), lambda b, x: b.log_softmax(x, 1)),
     "picked before rows": Pair((f32(N, 4, 3), i64(M)), lambda b, x, i: b.gather(x, i, 1)),
 }  # fmt: skip
 
