@@ -99,15 +99,23 @@ def _is_made_anew(value: Value) -> bool:
     return made_by(value, "constant", "broadcast", "iota") is not None
 
 
+def _is_turned_anew(value: Value) -> bool:
+    """Whether what a view turns is made so."""
+    turned = made_by(value, "transpose")
+    return turned is not None and _is_made_anew(turned.operands[0])
+
+
 def _common(operands: Sequence[Value]) -> Layout | None:
     """The layout that most of `operands` lie in; one that costs more moves than it saves is none.
 
-    Transposes that move no element count where those that do are as many: else rules would undo each other.
+    Transposes that move no element count where those that do are as many: else rules would undo each other. What is
+    repeated counts nowhere, as it is in the order in which it is read: an image that a gate of each channel is
+    multiplied by would be turned for that, and back.
     """
     layout = next((layout for layout in map(layout_of, operands) if layout is not None), None)
     if layout is None:
         return None
-    lying = [operand for operand in operands if layout_of(operand) == layout]
+    lying = [operand for operand in operands if layout_of(operand) == layout and not _is_turned_anew(operand)]
     others = [operand for operand in operands if layout_of(operand) != layout and not _is_made_anew(operand)]
     saved, added = sum(map(layout.reorders, lying)), sum(map(layout.reorders, others))
     if saved == added:

@@ -410,6 +410,20 @@ def test_a_sum_with_what_lies_otherwise_settles(type: TensorType) -> None:
     assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
 
 
+def test_an_image_is_not_turned_for_a_gate_of_its_channels() -> None:
+    """What is convolved is the mean of each channel, and what is multiplied by that is no convolution's result."""
+
+    def make(b: Builder, x: Value) -> Value:
+        image = b.exp(x)
+        gate = convolve(b, b.mean(image, (2, 3), keepdims=True), 4)
+        return b.mul(image, b.broadcast_to(gate, image.shape))
+
+    before = built((IMAGE,), make)
+    after = tidied(before)
+    assert transposes(after) == 0
+    assert_same_meaning(before, after, SIZES, rounds=True, odd=False)
+
+
 def test_turns_that_move_nothing_do_not_undo_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of three operands of a concatenation are turned was changed to and fro until the limit of rewrites."""
     looks: list[Layout | None] = []
