@@ -46,6 +46,10 @@ FIRES = {
         ),
         Pair((f32(3),), lambda b, x: b.neg(b.op("reduce", [x], {"kind": "sum", "axes": ()})[0]), lambda b, x: b.neg(x)),
     ],
+    r.normalize_units: [
+        Pair((f32(N, 1, 3),), lambda b, x: b.softmax(x, 1), lambda b, x: b.exp(b.sub(x, x))),
+        Pair((f32(N, 1),), lambda b, x: b.log_softmax(x, 1), lambda b, x: b.sub(x, x)),
+    ],
     r.merge_reductions: [
         Pair(
             (f32(2, 3, N),),
@@ -115,6 +119,7 @@ REFUSES = {
         Pair((f32(N, 90, 90),), lambda b, x: _square(b, x, "max", 41, 1)),
     ],
     r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
+    r.normalize_units: [Pair((f32(1, N),), lambda b, x: b.softmax(x, 1))],
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
     r.reduce_broadcast: [
         Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "max", [0])),

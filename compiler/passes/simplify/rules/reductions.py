@@ -25,6 +25,16 @@ def reduce_units(op: Op, build: Builder) -> Value | None:
     return build.reduce(dense, op.text("kind"), [kept.index(axis) for axis in axes if axis not in units])
 
 
+@rule("softmax", "log_softmax")
+def normalize_units(op: Op, build: Builder) -> Value | None:
+    """softmax(x) = exp(x - x) and log_softmax(x) = x - x along an axis of size 1: 1 and 0, but of NaN and inf"""
+    (x,) = op.operands
+    if x.shape[op.int("axis")] != 1:
+        return None
+    logarithm = build.sub(x, x)
+    return logarithm if op.name == "log_softmax" else build.exp(logarithm)
+
+
 @rule("reduce")
 def merge_reductions(op: Op, build: Builder) -> Value | None:
     """reduce(reduce(x)) = reduce(x) over the axes of both, for one kind; sums may be rounded in another order"""
