@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from onnxc.compiler.ir.dtypes import F16, F32
 from onnxc.compiler.passes.simplify.rules import contractions as r
-from tests.passes.golden import N, Pair, f32
+from tests.passes.golden import N, Pair, f16, f32
 
 FIRES = {
     r.contract_broadcast: [
@@ -17,6 +18,26 @@ FIRES = {
             (f32(N, 2, 3), f32(1, 3)),
             lambda b, x, y: b.dot(x, b.broadcast(y, (0, 1), (N, 3)), "bmk,bk->bm"),
             lambda b, x, y: b.dot(x, b.reshape(y, (3,)), "bmk,k->bm"),
+            rounds=True,
+        ),
+    ],
+    r.sum_own_letters: [
+        Pair(
+            (f32(N, 3), f32(2, 4)),
+            lambda b, x, y: b.dot(x, y, "ab,kn->abn"),
+            lambda b, x, y: b.dot(x, b.reduce(y, "sum", (0,)), "ab,n->abn"),
+            rounds=True,
+        ),
+        Pair(
+            (f32(N, 3), f32(2, 0, 3)),
+            lambda b, x, y: b.dot(x, y, "ab,jkb->b"),
+            lambda b, x, y: b.dot(b.reduce(x, "sum", (0,)), b.reduce(y, "sum", (0, 1)), "b,b->b"),
+            rounds=True,
+        ),
+        Pair(
+            (f16(4, 3), f16(5, 2)),
+            lambda b, x, y: b.dot(x, y, "ab,kn->abn"),
+            lambda b, x, y: b.cast(b.dot(b.cast(x, F32), b.reduce(b.cast(y, F32), "sum", (0,)), "ab,n->abn"), F16),
             rounds=True,
         ),
     ],
@@ -58,6 +79,18 @@ REFUSES = {
     r.contract_broadcast: [
         Pair((f32(2, 3), f32(3, 4)), lambda b, x, y: b.dot(b.broadcast(x, (1, 2), (N, 2, 3)), y, "bmk,kn->bmn")),
         Pair((f32(2, 3), f32(3, 4)), lambda b, x, y: b.dot(x, y, "mk,kn->mn")),
+    ],
+    r.sum_own_letters: [
+        Pair((f32(2, 3), f32(3, 4)), lambda b, x, y: b.dot(x, y, "mk,kn->mn")),
+        Pair(
+            (
+                f32(2, 3),
+                f32(
+                    4,
+                ),
+            ),
+            lambda b, x, y: b.dot(x, y, "ab,n->abn"),
+        ),
     ],
     r.convolve_padded: [
         Pair((f32(1, 2, 4), f32(3, 2, 1)), lambda b, x, y: _convolved(b, b.pad(x, (0, 0, 1), (0, 0, 2), 1), y)),

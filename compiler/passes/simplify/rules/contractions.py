@@ -1,8 +1,9 @@
-"""Contractions: operands that are repeated or padded are read as they are."""
+"""Contractions: operands that are repeated or padded are read as they are, and summed alone where they can be."""
 
 from math import inf
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.makers import is_splat, made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions, parse_equation
@@ -34,6 +35,24 @@ def contract_broadcast(op: Op, build: Builder) -> Value | None:
     if tuple(operands) == op.operands:
         return None
     return build.dot(operands[0], operands[1], f"{terms[0]},{terms[1]}->{result}", op.dtype())
+
+
+@rule("dot")
+def sum_own_letters(op: Op, build: Builder) -> Value | None:
+    """dot(a, b) = dot(sum(a), b) for letters that are summed and that b lacks; the same for b"""
+    *terms, result = parse_equation(op.text("equation"))
+    operands = list(op.operands)
+    kept = [[letter for letter in terms[side] if letter in terms[1 - side] + result] for side in range(2)]
+    if all(len(letters) == len(term) for letters, term in zip(kept, terms, strict=True)):
+        return None
+    # A sum is as exact as the sums of the product, of which it is a part.
+    dtype = op.dtype()
+    exact = F32 if dtype.is_float and dtype.bits < F32.bits else dtype
+    for side, letters in enumerate(kept):
+        axes = [axis for axis, letter in enumerate(terms[side]) if letter not in letters]
+        operands[side] = build.reduce(build.cast(operands[side], exact), "sum", axes)
+    equation = ",".join("".join(letters) for letters in kept)
+    return build.cast(build.dot(operands[0], operands[1], f"{equation}->{result}", exact), dtype)
 
 
 @rule("convolution")
