@@ -23,7 +23,7 @@ from onnxc.compiler.codegen_cpu.schedules.elements import (
     pointwise_measures,
     pointwise_schedule,
 )
-from onnxc.compiler.codegen_cpu.schedules.reductions import finishes_folds
+from onnxc.compiler.codegen_cpu.schedules.reductions import finishes_folds, reduction_measures, reduction_schedule
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -59,11 +59,19 @@ def cpu_plan_target(target: Target) -> PlanTarget:
                 return convolution_candidates(problem, case, target)
             case "pointwise":
                 return (pointwise_schedule(problem, case, target),)
+            case "reduction":
+                return (reduction_schedule(problem, case, target),)
         return (ELEMENT_CANDIDATES[problem.kind](problem, target),)
 
     def cost(problem: KernelProblem, schedule: Schedule, case: Case) -> float:
         assert isinstance(schedule, ContractionSchedule), f"{problem.kind} has one candidate"
         return contraction_cost(problem, schedule, case, target)
+
+    def measures(problem: KernelProblem) -> Mapping[str, Measure]:
+        if problem.kind == "reduction":
+            return reduction_measures(problem, target)
+        named = _MEASURES.get(problem.kind)
+        return named(problem) if named is not None else {}
 
     fusion = FusionRules(
         _reads_view,
@@ -74,7 +82,7 @@ def cpu_plan_target(target: Target) -> PlanTarget:
         index_limit=INDEX_WORK,
     )
     return PlanTarget(
-        *(str(target), is_native, fusion, _measures, candidates, cost),
+        *(str(target), is_native, fusion, measures, candidates, cost),
         compiles_steps=True,
         shares_code=_reads_scalar,
         joins_sizes=True,
@@ -89,11 +97,6 @@ _COMPUTES: Computes = {"scan": (6,), "compaction": (6,)}
 Running sums of i64 of a comparison of f32[1000, 1000] along the first axis, written before and computed: 669 and 190
 us, along the last 533 and 385; of products of f32 240 and 154, 868 and 641. The 1,000,003 f32 of NonZero, with 0, 2 and
 6: 985, 922 and 751."""
-
-
-def _measures(problem: KernelProblem) -> Mapping[str, Measure]:
-    measures = _MEASURES.get(problem.kind)
-    return measures(problem) if measures is not None else {}
 
 
 _MEASURES: Mapping[KernelKind, Callable[[KernelProblem], Mapping[str, Measure]]] = {

@@ -73,7 +73,8 @@ class _RowLoops:
         )  # fmt: skip
         self.writes_rows = rows.writes_rows
         is_short = self.schedule.algorithm == "short"
-        self.holds_rows = self.schedule.algorithm == "held" or (is_short and rows.writes_rows)
+        is_known = all(isinstance(self.shape[axis], int) for axis in self.axes)
+        self.holds_rows = self.schedule.algorithm == "held" or (is_short and rows.writes_rows and is_known)
         self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm in ("rows", "held")
         self.staged = rows.staged(self.schedule.staged_cost)
         self.bounds = fold_bounds(rows)

@@ -10,7 +10,7 @@ from onnxc.compiler.codegen_cpu.schedules.boxes import box_memory
 from onnxc.compiler.codegen_cpu.schedules.compactions import compaction_schedule
 from onnxc.compiler.codegen_cpu.schedules.element_threads import GRAIN_ELEMENTS, TOGETHER_VECTORS, element_threads
 from onnxc.compiler.codegen_cpu.schedules.orders import ordering_schedule
-from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block, reduction_schedule
+from onnxc.compiler.codegen_cpu.schedules.reductions import plain_block
 from onnxc.compiler.codegen_cpu.schedules.trees import tree_schedule
 from onnxc.compiler.codegen_cpu.schedules.windows import window_schedule
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE
@@ -407,7 +407,6 @@ _ACCESSES: Mapping[str, Literal["elements", "rows", "whole"]] = {
 
 ELEMENT_CANDIDATES: Mapping[KernelKind, Callable[[KernelProblem, Target], Schedule]] = {
     "concatenate": _concatenate,
-    "reduction": reduction_schedule,
     "window": window_schedule,
     "scatter": _scatter,
     "scan": _scan,

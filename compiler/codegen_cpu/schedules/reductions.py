@@ -1,5 +1,6 @@
 """Folds on a CPU: how rows are gone along, how many at a time, and what is kept of them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -7,7 +8,7 @@ from onnxc.compiler.codegen_cpu.schedules.element_threads import TOGETHER_VECTOR
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.ir.module import Block, Op, Value
-from onnxc.compiler.planning.choose_schedules import KernelProblem
+from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
 from onnxc.compiler.planning.decompose import decompose_block
 from onnxc.compiler.planning.fusion.element_cost import element_cost
 from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
@@ -46,6 +47,18 @@ so; 282, 241, 251 and 330 us row by row."""
 
 FEW_FOLDS = 32
 """Rows up to which functions of what these are folded to are computed one by one: a kernel for them takes as long."""
+
+OPEN_SUM, OPEN_WRITTEN, OPEN_FUNCTIONS, OPEN_SEARCH = 1 / 2, 3 / 8, 3 / 4, 2
+"""How many vectors long rows are, of a length that only a call tells, up to which lanes are rows: for sums, rows that
+are written, extrema and folds of functions, and positions of extrema.
+
+65,536 f32 in rows of 1, 4, 8, 12 and 16, vectors of 16: sums 21, 18, 17, 16 and 16 us so, and 114, 30, 16, 11 and 7 us
+row by row; sums of tanh 33, 29, 28, 28 and 27, and 330, 83, 43, 29 and 18; softmax 99, 89, 86, 85 and 85, and 560, 139,
+70, 48 and 25; log-softmax of x * sigmoid(x) 165, 124, 115, 112 and 109, and 2440, 614, 294, 209 and 89; ArgMax of rows
+of 1, 8, 16 and 32 7, 18, 17 and 17, and 641, 82, 36 and 22."""
+
+MANY_COLUMNS = 1024
+"""What stands for the length of rows that are not short."""
 
 LONGEST_WRITTEN_FOLD = 8
 """Rows up to which registers hold an element of each of several rows, where rows are written."""
@@ -98,11 +111,22 @@ def finishes_folds(anchor: Op, op: Op) -> bool:
     return last not in axes or is_short or are_few
 
 
-def reduction_schedule(problem: KernelProblem, target: Target) -> Schedule:
+def reduction_measures(problem: KernelProblem, target: Target) -> Mapping[str, Measure]:
+    """The length of rows that only a call tells: short ones, and all others."""
+    rows = Rows(collapse_axes(plain_block(problem)))
+    length = product(rows.shape[axis] for axis in rows.axes)
+    if isinstance(length, int) or not rows.last_is_folded or not _fill_vectors(rows, target):
+        return {}
+    most = int(_longest_open_fold(rows) * _folding_threads(rows, target).lanes)
+    return {"columns": Measure(length, (Typical(most, 0, most), Typical(MANY_COLUMNS)))}
+
+
+def reduction_schedule(problem: KernelProblem, case: Case, target: Target) -> Schedule:
     """How rows are folded."""
     rows = Rows(collapse_axes(plain_block(problem)))
     threads = _rows_beside(rows, _folding_threads(rows, target))
-    is_short = _folds_short_rows(rows, threads.lanes) or _writes_short_rows(rows, threads.lanes, target)
+    is_open_and_short = case.most.get("columns") is not None
+    is_short = is_open_and_short or _folds_short_rows(rows, target) or _writes_short_rows(rows, threads.lanes, target)
     is_held = _holds_rows(rows, target)
     algorithm: Literal["held", "short", "rows"] = "short" if is_short else "held" if is_held else "rows"
     if algorithm == "rows" and _folds_functions(rows, threads.lanes):
@@ -188,13 +212,30 @@ def _writes_short_rows(rows: Rows, lanes: int, target: Target) -> bool:
     return 1 < length <= LONGEST_WRITTEN_FOLD and is_held and (not isinstance(count, int) or count >= lanes)
 
 
-def _folds_short_rows(rows: Rows, lanes: int) -> bool:
+def _folds_short_rows(rows: Rows, target: Target) -> bool:
     """Whether the folded axes, the last among them, are known to be short, and enough rows fill a vector."""
     length = product(rows.shape[axis] for axis in rows.axes)
-    if not rows.last_is_folded or rows.writes_rows or not rows.kept or not isinstance(length, int):
+    if not rows.last_is_folded or rows.writes_rows or not isinstance(length, int):
         return False
-    count = rows.shape[rows.kept[-1]]
-    return 1 < length <= _longest_short_fold(rows) and (not isinstance(count, int) or count >= lanes)
+    return 1 < length <= _longest_short_fold(rows) and _fill_vectors(rows, target)
+
+
+def _fill_vectors(rows: Rows, target: Target) -> bool:
+    """Whether there may be enough rows side by side for the lanes of a vector."""
+    count = rows.shape[rows.kept[-1]] if rows.kept else 1
+    return not isinstance(count, int) or count >= _folding_threads(rows, target).lanes
+
+
+def _longest_open_fold(rows: Rows) -> float:
+    """Up to how long, in vectors, rows of a length that only a call tells are when lanes are rows."""
+    first = rows.folds[0]
+    if first.name == "arg_reduce":
+        return OPEN_SEARCH
+    if rows.cost(first.operands[0]) > STAGED_COST:
+        return OPEN_FUNCTIONS
+    if rows.writes_rows:
+        return OPEN_WRITTEN
+    return OPEN_SUM if first.text("kind") == "sum" else OPEN_FUNCTIONS
 
 
 def _longest_short_fold(rows: Rows) -> int:
