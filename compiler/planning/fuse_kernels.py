@@ -27,8 +27,8 @@ from onnxc.compiler.planning.loops.views import View, keeps_axes, split_axes, tu
 INLINES_OPERANDS = ("reduction", "concatenate", "pointwise")
 TAKES_EPILOGUE = ("contraction", "block_product", "convolution", "reduction", "window")
 
-# Of these, the anchors whose epilogues go along rows alone: what lies across rows is turned before it is read there.
-FINISHES_ROWS = ("contraction", "block_product", "convolution")
+# The anchors whose kernels go along rows alone: of what is computed there, what lies across rows is turned before.
+ALONG_ROWS = ("contraction", "block_product", "convolution", "reduction", "concatenate")
 
 # Anchors whose rows may be split into axes before the result is turned.
 SPLITS_ROWS = ("contraction", "convolution")
@@ -423,9 +423,24 @@ class _Fusion:
         if op.name == "broadcast" and turn is not None:
             # A turn that is not the broadcast's own is to be done once.
             return True
-        if turn is not None and group.kind in FINISHES_ROWS and PRIMITIVES[op.name].elementwise:
+        if turn is not None and PRIMITIVES[op.name].elementwise and self._goes_along_rows(group, op):
             return not self._is_read(turn, (0,), turned(turn))
         return op.name == "transpose" and self._has_sought_rows(operand) and not self._is_read(op, (0,), turned(op))
+
+    def _goes_along_rows(self, group: Group, op: Op) -> bool:
+        """Whether a group computes an elementwise op along rows: for its anchor, or to pad them."""
+        pending, seen = [op], set[Op]()
+        while pending and group.kind not in ALONG_ROWS:
+            op = pending.pop()
+            for user in self._users_in(group, op.result):
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user.name == "pad" and user.operands[0] == op.result:
+                    return True
+                if PRIMITIVES[user.name].elementwise:
+                    pending.append(user)
+        return group.kind in ALONG_ROWS
 
     def _has_sought_rows(self, value: Value) -> bool:
         """Whether a value is padded, or computed of rows that indices pick: where an element is takes looking up."""

@@ -745,6 +745,31 @@ def test_what_is_added_to_a_product_across_its_rows_is_turned_first() -> None:
         assert [group.last.name for group in groups] == lasts
 
 
+@pytest.mark.parametrize(
+    ("build", "last"),
+    [
+        (lambda ir, x: ir.softmax(x, 1), "softmax"),
+        (lambda ir, x: ir.reduce(ir.abs(x), "sum", (0,)), "reduce"),
+        (lambda ir, x: ir.concatenate([x, ir.abs(x)], 1), "concatenate"),
+        (lambda ir, x: ir.exp(ir.pad(ir.abs(x), (0, 1), (1, 0))), "exp"),
+    ],
+)
+def test_what_is_computed_along_rows_of_what_lies_across_is_turned_first(
+    build: Callable[[Builder, Value], Value], last: str
+) -> None:
+    """Where the target says so; kernels that only compute read it as it lies."""
+    main = make(["f32[N, 4]"], lambda ir, x: build(ir, ir.mul(ir.transpose(x, (1, 0)), 2.0))).main.body
+    for answer, lasts in ((reads_any_view, [last]), (_reads_dense, ["transpose", last])):
+        groups, _ = fuse_kernels(main.ops, main.results, FusionRules(answer))
+        assert [group.last.name for group in groups] == lasts
+
+
+def test_what_is_only_computed_of_what_lies_across_reads_it_so() -> None:
+    main = make(["f32[N, 4]"], lambda ir, x: ir.exp(ir.mul(ir.transpose(x, (1, 0)), 2.0))).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(_reads_dense))
+    assert [group.last.name for group in groups] == ["exp"]
+
+
 def test_what_a_broadcast_is_given_turned_is_written() -> None:
     def build(ir: Builder, x: Value) -> Value:
         return ir.add(ir.broadcast(ir.transpose(x, (1, 0)), (1, 2), (4, 3, 5)), 1.0)
