@@ -40,6 +40,18 @@ FIRES = {
             rounds=True,
         )
     ],
+    r.reduce_computed_of_transposed: [
+        Pair(
+            (f32(2, 3, N),),
+            lambda b, x: b.reduce(b.mul(b.exp(b.transpose(x, (2, 0, 1))), 0.5), "max", [1]),
+            lambda b, x: b.reduce(b.transpose(b.mul(b.exp(x), 0.5), (2, 0, 1)), "max", [1]),
+        ),
+        Pair(
+            (f32(2, N),),
+            lambda b, x: b.reduce(_square(b, b.transpose(x, (1, 0))), "sum", [0]),
+            lambda b, x: b.reduce(b.transpose(_square(b, x), (1, 0)), "sum", [0]),
+        ),
+    ],
     r.reduce_transposed: [
         Pair(
             (f32(2, 3, N),),
@@ -74,6 +86,13 @@ REFUSES = {
         Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: _twice(b, b.dot(x, y, "mk,kn->mn"))),
         Pair((f32(5, 2, 3), f32(5, 3, 4)), lambda b, x, y: b.transpose(b.dot(x, y, "amk,akn->amn"), (1, 2, 0))),
     ],
+    r.reduce_computed_of_transposed: [
+        Pair((f32(2, 3),), lambda b, x: b.reduce(b.transpose(x, (1, 0)), "max", [1])),
+        Pair((f32(2, 3),), lambda b, x: b.reduce(b.exp(x), "max", [1])),
+        Pair((f32(2, 3),), lambda b, x: _deviation(b, b.exp(b.transpose(x, (1, 0))))),
+        Pair((f32(2, 3), f32(3, 2)), lambda b, x, y: b.reduce(b.mul(b.transpose(x, (1, 0)), y), "max", [1])),
+        Pair((f32(2, 3),), lambda b, x: _beside(b, b.transpose(x, (1, 0)))),
+    ],
     r.reduce_transposed: [
         Pair((f32(2, 3),), lambda b, x: b.reduce(b.neg(x), "max", [1])),
         Pair((f32(2, 3),), lambda b, x: _deviation(b, b.transpose(x, (1, 0)))),
@@ -83,6 +102,14 @@ REFUSES = {
         Pair((f32(2, 3),), lambda b, x: _pairs_beside(b, b.transpose(x, (1, 0)))),
     ],
 }
+
+
+def _square(build, x):
+    return build.mul(x, x)
+
+
+def _beside(build, x):
+    return build.sub(x, build.reduce(build.exp(x), "max", [1], keepdims=True))
 
 
 def _deviation(build, x):

@@ -1,8 +1,9 @@
 """Transposes: merged with each other, and pushed into what can read or write in any order of axes."""
 
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.makers import made_by
+from onnxc.compiler.ir.makers import constant_of, made_by, unbroadcast
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.primitives.contractions import parse_equation
 from onnxc.compiler.ir.rewriter import Rewriter, rule
 
@@ -71,6 +72,35 @@ def reduce_transposed(op: Op, build: Rewriter) -> Value | None:
     kept = [axis for axis in range(len(permutation)) if axis not in axes]
     order = [kept.index(old) for new, old in enumerate(permutation) if new not in op.ints("axes")]
     return build.transpose(build.reduce(inner.operands[0], op.text("kind"), axes), order)
+
+
+@rule("reduce")
+def reduce_computed_of_transposed(op: Op, build: Rewriter) -> Value | None:
+    """reduce(f(transpose(x))) = reduce(transpose(f(x))) for elementwise f of x and numbers that nothing else uses"""
+    chain, user, value = list[Op](), op, op.operands[0]
+    while (turn := made_by(value, "transpose")) is None:
+        inner = value.op
+        if inner is None or not PRIMITIVES[inner.name].elementwise or build.uses(value) != user.operands.count(value):
+            return None
+        varying = {operand for operand in inner.operands if not _is_scalar(operand)}
+        if len(varying) != 1:
+            return None
+        chain.append(inner)
+        user, (value,) = inner, varying
+    if not chain or build.uses(value) != user.operands.count(value):
+        return None
+    (x,) = turn.operands
+    for inner in reversed(chain):
+        scalars = {
+            each: build.broadcast(unbroadcast(each)[0], (), x.shape) for each in inner.operands if _is_scalar(each)
+        }
+        x = build.op(inner.name, [scalars.get(each, x) for each in inner.operands], inner.attributes)[0]
+    return build.reduce(build.transpose(x, turn.ints("permutation")), op.text("kind"), op.ints("axes"))
+
+
+def _is_scalar(value: Value) -> bool:
+    source = unbroadcast(value)[0]
+    return source.rank == 0 and constant_of(source) is not None
 
 
 @rule("reduce_window")
