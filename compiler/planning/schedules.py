@@ -217,19 +217,21 @@ class ConcatenateSchedule(Schedule):
 
 @record(kw_only=True)
 class ReductionSchedule(Schedule):
-    """`rows`: row after row, with so many `accumulators`; `held`: the same, each row in registers from its first pass
-    to its last; `short`: several rows in a vector, element after element, in registers where rows are written; `tiles`:
-    tiles of rows by columns.
+    """`rows`: row after row, with so many `accumulators`; `short`: several rows in a vector, element after element;
+    `tiles`: tiles of rows by columns.
 
-    split: how many programs share a row; a second launch folds their parts. staged_cost: a value that costs more than
-    this per element, and is wanted in two passes, waits in the row of the result.
+    split: how many programs share a row; a second launch folds their parts. is_held: rows are in registers from their
+    first pass to their last. staged_cost: else a value that costs more than this per element, and is wanted in two
+    passes, waits in the row of the result. least_turns: so often so many searches for an extremum take turns at least.
     """
 
-    algorithm: Literal["rows", "held", "short", "tiles"]
+    algorithm: Literal["rows", "short", "tiles"]
     tile: Tile
     split: int = 1
     accumulators: int = 1
     staged_cost: int = 0
+    is_held: bool = False
+    least_turns: int = 0
 
 
 @record(kw_only=True)

@@ -27,9 +27,6 @@ from onnxc.compiler.planning.loops.views import row_major
 from onnxc.compiler.planning.schedules import ReductionSchedule
 from onnxc.compiler.target import Target
 
-LEAST_TURNS = 4
-"""How often searches for an extremum take turns at least, for joining them to pay."""
-
 
 def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
     """The code of a reduction kernel."""
@@ -72,10 +69,8 @@ class _RowLoops:
             rows.folds, rows.shape, rows.axes, rows.kept, rows.root
         )  # fmt: skip
         self.writes_rows = rows.writes_rows
-        is_short = self.schedule.algorithm == "short"
-        is_known = all(isinstance(self.shape[axis], int) for axis in self.axes)
-        self.holds_rows = self.schedule.algorithm == "held" or (is_short and rows.writes_rows and is_known)
-        self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm in ("rows", "held")
+        self.holds_rows = self.schedule.is_held
+        self.lanes_are_columns = rows.last_is_folded and self.schedule.algorithm == "rows"
         self.staged = rows.staged(self.schedule.staged_cost)
         self.bounds = fold_bounds(rows)
         kept_sizes = [self.shape[axis] for axis in self.kept]
@@ -391,7 +386,7 @@ class _RowLoops:
         where joining searches takes longer, 10 and 20.
         """
         f, lanes, count = self.frame.f, self.frame.lanes, self._accumulators(fold, 1)
-        least = LEAST_TURNS * count * lanes
+        least = self.schedule.least_turns * count * lanes
         if count == 1 or (isinstance(size, int) and size < least):
             return 0, first
 

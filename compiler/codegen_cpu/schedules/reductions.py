@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 from onnxc.compiler.codegen_cpu.schedules.element_threads import TOGETHER_VECTORS, element_threads
 from onnxc.compiler.ir.dims import product
@@ -66,6 +65,9 @@ LONGEST_WRITTEN_FOLD = 8
 ACCUMULATORS = 4
 """Independent partial folds of a row, so that one addition need not wait for the last: its latency in cycles."""
 
+LEAST_TURNS = 4
+"""How often searches for an extremum take turns at least, for joining them to pay."""
+
 STAGED_COST = 8
 """A value that costs more simple instructions than this per element, and is wanted in two passes, waits in the row."""
 
@@ -126,16 +128,18 @@ def reduction_schedule(problem: KernelProblem, case: Case, target: Target) -> Sc
     rows = Rows(collapse_axes(plain_block(problem)))
     threads = _rows_beside(rows, _folding_threads(rows, target))
     is_open_and_short = case.most.get("columns") is not None
-    is_short = is_open_and_short or _folds_short_rows(rows, target) or _writes_short_rows(rows, threads.lanes, target)
-    is_held = _holds_rows(rows, target)
-    algorithm: Literal["held", "short", "rows"] = "short" if is_short else "held" if is_held else "rows"
-    if algorithm == "rows" and _folds_functions(rows, threads.lanes):
+    is_short_and_held = _writes_short_rows(rows, threads.lanes, target)
+    is_short = is_open_and_short or is_short_and_held or _folds_short_rows(rows, target)
+    is_held = is_short_and_held or (not is_short and _holds_rows(rows, target))
+    if not is_short and not is_held and _folds_functions(rows, threads.lanes):
         threads = replace(threads, lanes=TOGETHER_VECTORS * threads.lanes)
     return ReductionSchedule(
-        algorithm=algorithm,
+        algorithm="short" if is_short else "rows",
         tile=Tile(1, _vectors_together(rows, threads.lanes, target) * threads.lanes),
         accumulators=ACCUMULATORS,
-        staged_cost=0 if is_held else STAGED_COST,
+        staged_cost=0 if is_held and not is_short else STAGED_COST,
+        is_held=is_held,
+        least_turns=LEAST_TURNS,
         workers=threads,
     )
 
