@@ -6,12 +6,15 @@ the channels lie side by side, they are the columns of the product, and the matr
 
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
-from onnxc.compiler.ir.rewriter import Rewriter, rule
+from onnxc.compiler.ir.rewriter import Refusal, Rewriter, rule
 from onnxc.compiler.passes.layout.moved_layouts import Layout, layout_of
+
+FEW_CHANNELS = 16
+"""Fewer columns do not fill a vector."""
 
 
 @rule("dot")
-def mix_pixels_as_they_lie(op: Op, build: Rewriter) -> Value | None:
+def mix_pixels_as_they_lie(op: Op, build: Rewriter) -> Value | Refusal | None:
     """dot(transpose(x), y) = transpose(dot(x, y)) where x has its channels last, and the result as its second axis"""
     *terms, result = parse_equation(op.text("equation"))
     layouts = [layout_of(operand) for operand in op.operands]
@@ -21,6 +24,9 @@ def mix_pixels_as_they_lie(op: Op, build: Rewriter) -> Value | None:
         mixed = _mixed_layout(layout, letters, other, result)
         if mixed is not None:
             a, b = op.operands
+            columns = op.result.shape[mixed.order[-1]]
+            if isinstance(columns, int) and columns < FEW_CHANNELS:
+                return Refusal("channels would be the columns of a product, and are few")
             lying = "".join(result[axis] for axis in mixed.order)
             return mixed.seen(build.dot(a, b, f"{terms[0]},{terms[1]}->{lying}", op.dtype()), build)
     return None

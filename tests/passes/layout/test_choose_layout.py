@@ -265,7 +265,7 @@ BETWEEN: dict[str, tuple[Make, int]] = {
     "sum over rows": (lambda b, x: b.unsqueeze(b.reduce(x, "sum", (2,)), (3,)), 0),
     "shuffled channels": (shuffled, 1),
     "norm over space": (spatial_norm, 2),
-    "rows of pixels mixed": (lambda b, x: relu(b, mixed_rows(b, x)), 0),
+    "rows of pixels of few channels mixed": (lambda b, x: relu(b, mixed_rows(b, x)), 1),
     "rows of pixels mixed from the left": (lambda b, x: mixed_rows(b, x, first=False), 0),
     "neighbours in a graph": (mixed_subsets, 0),
     "a matrix of each image": (mixed_by_image, 0),
@@ -408,6 +408,15 @@ def test_a_sum_with_what_lies_otherwise_settles(type: TensorType) -> None:
     after = tidied(before)
     assert transposes(after) == 2
     assert_same_meaning(before, after, SIZES, rounds=False, odd=False)
+
+
+@pytest.mark.parametrize(("channels", "moves"), [(15, 3), (16, 2)])
+def test_rows_of_pixels_are_mixed_where_channels_fill_a_vector(channels: int, moves: int) -> None:
+    """Channels that lie last are the columns of that product; of few of them it had better read planes."""
+    before = built((IMAGE,), lambda b, x: convolve(b, relu(b, mixed_rows(b, convolve(b, x, channels))), channels))
+    after = tidied(before)
+    assert transposes(after) == moves
+    assert_same_meaning(before, after, SIZES, rounds=True, odd=False)
 
 
 def test_an_image_is_not_turned_for_a_gate_of_its_channels() -> None:
