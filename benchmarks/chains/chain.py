@@ -90,8 +90,9 @@ class Chain:
         return self.constant((self.rng.standard_normal(shape) / np.sqrt(terms)).astype(np.float32))
 
     def pick(self) -> Tensor:
-        """The value that the next operator reads: mostly the last."""
-        return self.values[-1] if self.random.random() < LAST else self.random.choice(self.values)
+        """The value that the next operator reads, one with axes: mostly the last."""
+        values = [each for each in self.values if each.shape]
+        return values[-1] if self.random.random() < LAST else self.random.choice(values)
 
     def others_of(self, tensor: Tensor) -> list[Tensor]:
         """Other values of the same shape."""
