@@ -158,6 +158,11 @@ class ShortRows:
         *_, row, column = view.strides
         if row == column * self.columns:
             return e.read(view.base, Index(e.f.add(start, e.f.mul(e.size(column), first)), e.size(column)))
+        if (row, column) == (self.columns, -1) and self.frame.lanes % self.columns == 0:
+            # Each row backwards: what lies there is loaded, and turned within the vector.
+            lines = e.read(view.base, Index(e.f.add(start, first - self.columns + 1), 1))
+            picks = [lane + self.columns - 1 - 2 * (lane % self.columns) for lane in range(self.frame.lanes)]
+            return e.f.shuffle(lines, None, picks)
         return e.read(view.base, Index(start, 0, self._offsets(e, row, column, first)))
 
     def _offsets(self, e: Evaluator, row: Dim, column: Dim, first: int) -> Reg:

@@ -314,3 +314,17 @@ def test_sizes_that_are_broadcast_together_may_be_equal_or_one() -> None:
                 x = sample(F32, n, 3, w)
                 x[..., :1] = np.nan
                 native.check(x, sample(F32, m, 3, v, seed=1), bound=precision(F32))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 8])
+@pytest.mark.parametrize("dtype", [F32, F16, I32], ids=str)
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+def test_short_rows_backwards(columns: int, dtype: DType, target: Target) -> None:
+    """As pairs that are turned by an angle: each row is read where it lies, beside what is read forwards."""
+
+    def build(ir: Builder, x: Value, y: Value) -> Value:
+        return ir.add(ir.mul(ir.reverse(x, 1), ir.broadcast(y, (1,), x.shape)), x)
+
+    native = Native(make([f"{dtype}[N, {columns}]", f"{dtype}[{columns}]"], build), target)
+    for rows in (0, 1, 2, 7, 16, 33):
+        native.check(sample(dtype, rows, columns), sample(dtype, columns, seed=1), bound=precision(dtype))

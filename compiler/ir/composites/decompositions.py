@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from math import sqrt
 
+import numpy as np
+
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.composites.box_rounds import rounds_of_boxes
 from onnxc.compiler.ir.composites.transforms import summed_roots
@@ -103,18 +105,25 @@ def _attention(op: Op, build: Builder) -> tuple[Value, ...]:
 
 
 def _rotary(op: Op, build: Builder) -> tuple[Value, ...]:
-    """(a cos - b sin, a sin + b cos), with a, b the halves of the last axis, or its even and odd elements"""
+    """(a cos - b sin, a sin + b cos), with a, b the halves of the last axis"""
+    if op.flag("interleaved"):
+        return (_interleaved_rotary(op, build),)
     x, cos, sin = op.operands
     last, half = x.rank - 1, cos.shape[-1]
-    if op.flag("interleaved"):
-        a, b = (build.slice_axis(x, last, offset, half, 2) for offset in (0, 1))
-    else:
-        a, b = (build.slice_axis(x, last, start, half) for start in (0, half))
+    a, b = (build.slice_axis(x, last, start, half) for start in (0, half))
     turned = (build.sub(build.mul(a, cos), build.mul(b, sin)), build.add(build.mul(a, sin), build.mul(b, cos)))
-    if op.flag("interleaved"):
-        pairs = build.concatenate([build.unsqueeze(part, [x.rank]) for part in turned], x.rank)
-        return (build.reshape(pairs, x.shape),)
     return (build.concatenate(turned, last),)
+
+
+def _interleaved_rotary(op: Op, build: Builder) -> Value:
+    """(a, b) cos + (b, a) (-sin, sin), with a and b the even and odd elements of the last axis"""
+    x, *angles = op.operands
+    half = angles[0].shape[-1]
+    pairs = build.reshape(build.slice_axis(x, x.rank - 1, 0, 2 * half), (*x.shape[:-1], half, 2))
+    cos, sin = (build.unsqueeze(each, [each.rank]) for each in angles)
+    signs = build.constant(np.array([-1, 1], x.dtype.numpy))
+    turned = build.add(build.mul(pairs, cos), build.mul(build.reverse(pairs, x.rank), build.mul(sin, signs)))
+    return build.reshape(turned, x.shape)
 
 
 def _block_product(op: Op, build: Builder) -> tuple[Value, ...]:
