@@ -293,12 +293,14 @@ class BlockProductSchedule(Schedule):
 @record(kw_only=True)
 class ConvolutionSchedule(Schedule):
     """`rows`: pixels against panels of filters; `winograd`: tiles of 2 x 2 pixels, transformed; `planes`:
-    pixels side by side, of which each filter makes a plane; `bytes`, `tiles` as of
-    contractions; `depthwise`: a filter for each channel; `direct`, `general`: each element sums its own window.
+    pixels side by side, of which each filter makes a plane; `columns`: pixels by all taps, whose products are added to
+    the results that they belong to; `bytes`, `tiles` as of contractions; `depthwise`: a filter for each channel;
+    `direct`, `general`: each element sums its own window.
 
     tile: pixels by filters, `depth` products of a window at a time; of the depthwise kernel neighbouring pixels by the
     channels of a unit of work, and `unit` the lines and columns of the result in one; of `planes` the lines and columns
-    of a unit, in `depth` planes of a volume; of `direct` on a GPU the neighbouring results of a lane.
+    of a unit, in `depth` planes of a volume; of `columns` the lines and columns of an image that are multiplied at a
+    time, and in `depth` the filters of a unit; of `direct` on a GPU the neighbouring results of a lane.
     packs_rows: windows are copied before they are multiplied. surrounds: those that may leave the image are copied with
     zeros beside it. finishes_in_turn: the sums of a tile wait in memory for one loop that has what follows them.
     group: how many pixels of `rows` are finished together, once they are multiplied.
@@ -308,7 +310,7 @@ class ConvolutionSchedule(Schedule):
     are parted at least, where each has two blocks of registers.
     """
 
-    algorithm: Literal["rows", "winograd", "planes", "bytes", "depthwise", "tiles", "direct", "general"]
+    algorithm: Literal["rows", "winograd", "planes", "columns", "bytes", "depthwise", "tiles", "direct", "general"]
     tile: Tile
     arithmetic: Arithmetic
     registers: Tile | None = None

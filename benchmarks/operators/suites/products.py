@@ -52,9 +52,18 @@ def cases() -> Iterator[OperatorCase]:
     for image, weights, options in (
         ((1, 32, 5, 5, 5), (32, 1, 5, 3, 4), "group = 2, strides = [1, 2, 1], dilations = [2, 2, 2]"),
         ((1, 8, 8, 8, 8), (8, 1, 2, 4, 3), "strides = [3, 3, 1]"), ((1, 8, 14, 14), (8, 4, 5, 5), "dilations = [2, 2]"),
+        ((8, 12, 7, 14), (12, 1, 1, 5), "strides = [3, 4], group = 4"),
+        ((1, 8, 14, 40), (8, 1, 4, 5), "strides = [2, 2]"), ((2, 8, 1000), (8, 3, 4), ""),
+        ((2, 64, 4, 8, 8), (64, 2, 4, 5, 7), "group = 8, strides = [2, 4, 2]"),
     ):  # fmt: skip
         x, w = operand("x", "float32", image), operand("w", "float32", weights)
-        yield case(f"ConvTranspose<{options}>(x, w)", x, w)
+        yield case(f"ConvTranspose<{options}>(x, w)" if options else "ConvTranspose(x, w)", x, w)
+    for filters, channels, size in ((1, 64, 56), (4, 16, 56), (3, 32, 28)):
+        yield case(
+            "Conv<pads = [1, 1, 1, 1]>(x, w)",
+            operand("x", "float32", (1, channels, size, size)),
+            operand("w", "float32", (filters, channels, 3, 3)),
+        )
 
 
 def _convolutions() -> Iterator[OperatorCase]:

@@ -1,13 +1,14 @@
 """Convolution: which algorithm serves which shape, and the one that serves all.
 
 `rows`: pixels, whose windows are read in place, times panels of filters. `winograd`: 3 x 3 taps, 2 x 2 results at
-a time. `depthwise`: one filter per channel, vectors
+a time. `columns`: pixels times all taps, added up. `depthwise`: one filter per channel, vectors
 of channels. `general`: everything else.
 """
 
 from collections.abc import Sequence
 
 from onnxc.compiler.codegen_cpu.convolutions.bytes import emit_bytes
+from onnxc.compiler.codegen_cpu.convolutions.columns import emit_columns
 from onnxc.compiler.codegen_cpu.convolutions.depthwise import emit_depthwise
 from onnxc.compiler.codegen_cpu.convolutions.planes import emit_planes
 from onnxc.compiler.codegen_cpu.convolutions.rows import emit_rows
@@ -44,6 +45,8 @@ def emit(kernel: Kernel, name: str, target: Target) -> KernelCode:
             return emit_winograd(frame, op, name)
         case "planes":
             return emit_planes(frame, op, name)
+        case "columns":
+            return emit_columns(frame, op, name)
         case "bytes":
             return emit_bytes(frame, op, name)
         case "depthwise":

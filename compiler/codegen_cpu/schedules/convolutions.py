@@ -10,6 +10,7 @@ from onnxc.compiler.codegen_cpu.schedules.byte_convolutions import (
     packs_in_call,
     reads_bytes_of_image,
 )
+from onnxc.compiler.codegen_cpu.schedules.columns import columns_schedule, reads_pixels, why_no_columns
 from onnxc.compiler.codegen_cpu.schedules.cost_model import cost_model
 from onnxc.compiler.codegen_cpu.schedules.depthwise import depthwise_schedule, is_depthwise
 from onnxc.compiler.codegen_cpu.schedules.element_threads import element_threads
@@ -18,6 +19,7 @@ from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedu
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows, split_vectors
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
+from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
@@ -135,7 +137,8 @@ def convolution_candidates(problem: KernelProblem, case: Case, target: Target) -
 def reads_image(op: Op, view: View) -> bool:
     """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
     if is_planar(op):
-        return reads_plane(op, view)
+        is_windowed = max(op.ints("input_dilations")) == 1 and constant_of(op.operands[1]) is not None
+        return reads_plane(op, view) if is_windowed or why_no_columns(op) else reads_pixels(op, view)
     if convolves_bytes(op):
         return reads_bytes_of_image(view)
     if _unfit(op):
@@ -186,6 +189,8 @@ def _no_fast_convolution(op: Op) -> str:
 def _planes(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     """Results with channels before pixels."""
     reason = why_no_planes(op, problem)
+    if reason and not why_no_columns(op):
+        return columns_schedule(op, target)
     return _general(op, target, reason) if reason else planes_schedule(op, problem, target)
 
 

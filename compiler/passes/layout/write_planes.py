@@ -17,6 +17,7 @@ from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.layout.moved_layouts import Layout
 from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned
+from onnxc.compiler.passes.layout.spread_columns import adds_columns
 from onnxc.compiler.passes.layout.windows_apart import sums_of_windows, windows_lie_apart
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
@@ -166,12 +167,17 @@ def _planes(op: Op, build: Rewriter) -> Value:
 
 def _gains(op: Op) -> bool:
     """Whether turning the result takes longer than what the kernel of planes loses, and there is one for it."""
-    return _sums_windows(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_as_planes(op)))
+    return _has_own_planes(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_as_planes(op)))
 
 
 def _gains_behind(op: Op) -> bool:
     """The same where the planes are turned behind."""
-    return _sums_windows(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_turned(op)))
+    return _has_own_planes(op) or (_has_planes(op) and (_is_scattered(op) or is_faster_turned(op)))
+
+
+def _has_own_planes(op: Op) -> bool:
+    """Whether planes are not computed by windows."""
+    return _sums_windows(op) or adds_columns(op)
 
 
 def _sums_windows(op: Op) -> bool:

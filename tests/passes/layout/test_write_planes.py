@@ -183,7 +183,14 @@ PAIRS = {
         ),
     ),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
-    "a transposed convolution": Pair((f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST)),
+    "a transposed convolution to few filters": Pair(
+        (f32(2, 9, 9, 8),),
+        lambda b, x: b.transpose(_convolve(b, x, 4, spread=2), FIRST),
+        lambda b, x: _convolve(b, x, 4, planes=True, spread=2),
+    ),
+    "a transposed convolution to many": Pair(
+        (f32(2, 9, 9, 8),), lambda b, x: b.transpose(_convolve(b, x, 64, spread=2), FIRST)
+    ),
 }  # fmt: skip
 
 
