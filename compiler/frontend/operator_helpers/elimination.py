@@ -57,27 +57,34 @@ class Stack:
         """The largest element at or below the diagonal of a column: i64[], and its row exchanged."""
         rows, width, batch = self.sizes(matrices)
         row = ir.iota((rows, 1) if self.axis == 0 else (1, rows), self.axis, I64)
-        candidates = ir.abs(self.column(matrices, column, ir))
+        below = self.column(matrices, column, ir)
+        candidates = ir.abs(below)
         pivot_row = ir.arg_reduce(ir.select(ir.less(row, column), -1, candidates), "max", self.axis)
         picked = ir.broadcast(pivot_row, (2 - 2 * self.axis,), self.shape(1, width, batch))
         top = ir.gather_along(matrices, picked, self.axis)
         pivot = ir.gather(ir.squeeze(top, [self.axis]), column, self.axis)
         displaced = ir.unsqueeze(ir.gather(matrices, column, self.axis), [self.axis])
-        at_pivot = self.each_column(ir.equal(row, self.each_row(pivot_row, ir)), ir)
-        return Pivoted(top, pivot, ir.select(at_pivot, displaced, matrices), pivot_row, row)
+        is_pivot = ir.equal(row, self.each_row(pivot_row, ir))
+        exchanged = ir.select(self.each_column(is_pivot, ir), displaced, matrices)
+        # Not taken from the exchanged matrices, which nobody else then reads: they need not be written.
+        first = ir.gather(ir.squeeze(displaced, [self.axis]), column, self.axis)
+        factors = ir.select(is_pivot, self.each_row(first, ir), below)
+        return Pivoted(top, pivot, exchanged, factors, pivot_row, row)
 
 
 @record
 class Pivoted:
     """A column whose row has the largest pivot there is.
 
-    top: the row of the pivot, of each matrix; pivot: T[B]; matrices: with the row that gave way in its place;
+    top: the row of the pivot, of each matrix; pivot: T[B]; matrices: with the row that gave way in its place; column:
+    the one of them in which the pivot is;
     pivot_row: i64[B], where it was; row: the ordinals of rows, the same for all matrices.
     """
 
     top: Value
     pivot: Value
     matrices: Value
+    column: Value
     pivot_row: Value
     row: Value
 

@@ -37,7 +37,7 @@ def _elimination(outer: Builder, stack: Stack, joined: TensorType) -> Block:
     matrices = ir.parameter("joined", joined)
     step = stack.pivoted(matrices, column, ir)
     scaled = ir.div(step.top, stack.each_column(stack.each_row(step.pivot, ir), ir))
-    factor = stack.each_column(stack.column(step.matrices, column, ir), ir)
+    factor = stack.each_column(step.column, ir)
     cleared = ir.sub(step.matrices, ir.mul(factor, scaled))
     at_column = stack.each_column(ir.equal(step.row, column), ir)
     return ir.block((column, matrices), (ir.scalar(True, BOOL), ir.select(at_column, scaled, cleared)))
