@@ -6,7 +6,8 @@ from functools import partial
 from math import prod
 
 from onnxc.compiler.diagnostics import Location
-from onnxc.compiler.ir.dim_symbols import lone_symbol, substitute
+from onnxc.compiler.ir.dim_functions import bcast
+from onnxc.compiler.ir.dim_symbols import lone_symbol, substitute, symbols_of
 from onnxc.compiler.ir.dims import Apply, Dim, Size, lower_bound, terms_of
 from onnxc.compiler.ir.module import Attribute, Block, Op, Parameter, Value, walk
 from onnxc.compiler.ir.op_verifier import op_findings
@@ -62,7 +63,8 @@ def specialized(problem: KernelProblem, sizes: Mapping[str, Dim]) -> KernelProbl
 
 
 def joined_symbols(block: Block) -> Mapping[str, Dim]:
-    """Symbols that are broadcast with others, with the one symbol for all that a symbol is broadcast with."""
+    """Symbols that are broadcast with others, with the one symbol for all that a symbol is broadcast with, or with a
+    number, with that."""
     joined: dict[str, str] = {}
     seen: set[Dim] = set()
     for value in (result for op in block.ops for result in op.results):
@@ -70,7 +72,20 @@ def joined_symbols(block: Block) -> Mapping[str, Dim]:
             one = joined.get(first, first)
             for old in {joined.get(other, other): None for other in others if joined.get(other, other) != one}:
                 joined = {name: one if to == old else to for name, to in joined.items()} | {old: one}
-    return {name: Size.symbol(to) for name, to in joined.items()}
+    numbers = {joined.get(name, name): number for name, number in _broadcast_to_numbers(block)}
+    return {
+        **{name: number for name, number in numbers.items() if name not in joined},
+        **{name: numbers.get(to, Size.symbol(to)) for name, to in joined.items()},
+    }
+
+
+def _broadcast_to_numbers(block: Block) -> Iterator[tuple[str, int]]:
+    """Symbols that are 1 or a number, and that number."""
+    for op in (op for op in block.ops if op.name == "broadcast"):
+        for axis, size in zip(op.ints("axes"), op.operands[0].shape, strict=True):
+            to, names = op.result.shape[axis], symbols_of(size)
+            if isinstance(to, int) and to > 1 and names and size == bcast(*map(Size.symbol, names)):
+                yield from ((name, to) for name in names)
 
 
 def _broadcast_together(size: Dim, seen: set[Dim]) -> Iterator[Sequence[str]]:

@@ -55,6 +55,9 @@ def test_a_symbol_without_sizes_of_its_own_stays() -> None:
         (("f32[N, 4]", "f32[M, 4]"), "M - N = 0"),
         (("f32[N, K]", "f32[M, L]"), "M - N = 0 and -K + L = 0"),
         (("f32[N, 4]", "f32[M, 4]", "f32[K, 4]"), "M - N = 0 and K - N = 0"),
+        (("f32[N, 4]", "f32[8, 4]"), "N = 8"),
+        (("f32[8, N]", "f32[M, 4]"), "N = 4 and M = 8"),
+        (("f32[N, 4]", "f32[M, 4]", "f32[8, 4]"), "N = 8 and M = 8"),
     ],
 )
 def test_sizes_that_are_broadcast_together_are_one_where_they_are_equal(types: Sequence[str], guard: str) -> None:
