@@ -161,6 +161,26 @@ class _Planes:
         """How far behind the place of a pixel what it reads lies, for each number of a filter."""
         return self.frame.f.alloca("i64", self.depth)
 
+    @cached_property
+    def packs(self) -> bool:
+        """Whether filters are packed on the way: those of a group when its first unit needs them."""
+        return self.frame.kernel.schedule.packing is None
+
+    @cached_property
+    def panels(self) -> int:
+        """How many times as many filters as are summed at once a group has."""
+        return -(-self.filters // self.registers[0])
+
+    @cached_property
+    def packed(self) -> Reg:
+        """[panel][k][filter] of a group."""
+        return self.frame.f.alloca(self.element, self.panels * self.depth * self.registers[0])
+
+    @cached_property
+    def packed_group(self) -> Reg:
+        """The group whose filters are packed; -1 where none are."""
+        return self.frame.f.alloca("i64")
+
     # Units
 
     def emit(self, name: str) -> KernelCode:
@@ -170,6 +190,8 @@ class _Planes:
         shape = (self.op.result.shape[0], self.op.int("groups"), *parts)
         self._find_offsets()
         self._clear_ends()
+        if self.packs:
+            f.store(as_reg(-1), self.packed_group, align=8)
 
         def unit(ordinal: Reg) -> None:
             image, group, *blocks = frame.split(ordinal, shape)
@@ -187,8 +209,11 @@ class _Planes:
     def _unit(self, unit: _Unit) -> None:
         self._copy(unit)
         f, window, (filters, pixels) = self.frame.f, self.window, self.registers
-        panels, finishes_blocks = -(-self.filters // filters), self.finishes_blocks
-        base = self.frame.inputs[self.frame.kernel.block.parameters.index(self.w.base)]
+        panels, finishes_blocks = self.panels, self.finishes_blocks
+        base = self.packed if self.packs else self._base(self.w)
+        if self.packs:
+            is_packed = f.icmp("eq", f.load("i64", self.packed_group, align=8), unit.group)
+            f.if_(is_packed, lambda: None, partial(self._pack, unit.group))
         # Lines one by one, or all as one.
         lines, columns = unit.lines, unit.columns
         if window.sums_pitch(pixels) == window.pitch:
@@ -196,7 +221,8 @@ class _Planes:
         kernel = PlaneKernel(self.element, filters, pixels // self.frame.lanes).name
 
         def panel(ordinal: Int) -> None:
-            offset = f.mul(f.add(f.mul(unit.group, panels), ordinal), self.depth * filters)
+            before = 0 if self.packs else f.mul(unit.group, panels)
+            offset = f.mul(f.add(before, ordinal), self.depth * filters)
             panel_filters = f.gep(base, offset, self.element)
 
             def block(plane: Int, line: Int, column: Int) -> None:
@@ -221,6 +247,36 @@ class _Planes:
                 self._finish(unit, f.mul(ordinal, filters), partial(self._write_lines, unit))
 
         f.loop(0, panels, 1, panel)
+
+    def _base(self, view: View) -> Reg:
+        return self.frame.inputs[self.frame.kernel.block.parameters.index(view.base)]
+
+    def _pack(self, group: Int) -> None:
+        """The filters of a group as products read them; those that fill up the last panel are copies of its first."""
+        f, rows, base = self.frame.f, self.registers[0], self._base(self.w)
+        output, *steps = (self.frame.size(stride) for stride in self.w.strides)
+        is_run = self.w.strides[1:] == row_major(self.w.shape)[1:]
+        start = f.add(self.frame.size(self.w.offset), f.mul(f.mul(group, self.filters), output))
+
+        def filter(ordinal: Int) -> None:
+            panel = f.udiv(ordinal, rows)
+            lane = f.sub(ordinal, f.mul(panel, rows))
+            target = f.add(f.mul(panel, self.depth * rows), lane)
+            read = f.select(f.icmp("ult", ordinal, self.filters), as_reg(ordinal), as_reg(f.mul(panel, rows)))
+            first = f.add(start, f.mul(read, output))
+
+            def product(k: Int) -> None:
+                positions = (k,) if is_run else self.frame.split(k, (self.window.channels, *self.window.taps))
+                offset = first
+                for position, step in zip(positions, steps[-len(positions) :], strict=True):
+                    offset = f.add(offset, f.mul(position, step))
+                element = f.load(self.element, f.gep(base, offset, self.element))
+                f.store(element, f.gep(self.packed, f.add(target, f.mul(k, rows)), self.element))
+
+            f.loop(0, self.depth, 1, product, at_least_once=True)
+
+        f.loop(0, self.panels * rows, 1, filter, at_least_once=True)
+        f.store(group, self.packed_group, align=8)
 
     # Where products read
 
@@ -279,7 +335,7 @@ class _Planes:
         step = frame.size(self.x.strides[axes.channel])
         start = f.add(frame.size(self.x.offset), f.mul(unit.image, frame.size(self.x.strides[axes.batch])))
         start = f.add(start, f.mul(f.mul(unit.group, window.channels), step))
-        base = frame.inputs[frame.kernel.block.parameters.index(self.x.base)]
+        base = self._base(self.x)
         begins = [
             f.sub(f.mul(first, axis.step), frame.size(axis.low))
             for first, axis in zip(unit.first, window.axes, strict=True)

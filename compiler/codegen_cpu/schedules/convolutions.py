@@ -19,7 +19,6 @@ from onnxc.compiler.codegen_cpu.schedules.planes import is_planar, planes_schedu
 from onnxc.compiler.codegen_cpu.schedules.products import GRAIN_PRODUCTS, panel_vectors, register_rows, split_vectors
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64, DType
-from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import channels_innermost
 from onnxc.compiler.planning.choose_schedules import Case, KernelProblem, Measure, Typical
@@ -137,8 +136,7 @@ def convolution_candidates(problem: KernelProblem, case: Case, target: Target) -
 def reads_image(op: Op, view: View) -> bool:
     """Whether the fast kernels read the image as `view`: runs are long, or nearly as long as those of a dense one."""
     if is_planar(op):
-        is_windowed = max(op.ints("input_dilations")) == 1 and constant_of(op.operands[1]) is not None
-        return reads_plane(op, view) if is_windowed or why_no_columns(op) else reads_pixels(op, view)
+        return reads_pixels(op, view) if max(op.ints("input_dilations")) > 1 else reads_plane(op, view)
     if convolves_bytes(op):
         return reads_bytes_of_image(view)
     if _unfit(op):
@@ -188,9 +186,10 @@ def _no_fast_convolution(op: Op) -> str:
 
 def _planes(op: Op, problem: KernelProblem, target: Target) -> Schedule:
     """Results with channels before pixels."""
+    if max(op.ints("input_dilations")) > 1:
+        reason = why_no_columns(op)
+        return _general(op, target, reason) if reason else columns_schedule(op, target)
     reason = why_no_planes(op, problem)
-    if reason and not why_no_columns(op):
-        return columns_schedule(op, target)
     return _general(op, target, reason) if reason else planes_schedule(op, problem, target)
 
 

@@ -52,6 +52,9 @@ MOST_ELEMENTS = 1 << 18
 SMALLEST_COLUMNS = 48
 """Columns of a unit if lines are that long: of fewer most of what is copied is beside them."""
 
+MOST_PACKED = 1 << 15
+"""Elements of the filters of a group that are packed on the way: 128 KiB of the stack."""
+
 MOST_LANES = 16
 """Those of a vector of f32 of the widest processors: so many channels there is room for where they are turned."""
 
@@ -272,15 +275,18 @@ def why_no_planes(op: Op, problem: KernelProblem) -> str:
     order = parse_dimensions(op.text("dimensions")).w.order
     if order != tuple(range(len(order))):
         return f"the axes lie as {op.text('dimensions')}"
-    if max(op.ints("input_dilations")) > 1:
-        return "the input is dilated"
     x, w = map(operand_view, op.operands)
     if x is None or w is None:
         return "an operand does not lie in strides"
-    if not problem.is_constant(problem.block.parameters.index(w.base)) or not is_dense(w):
-        return "the filters are no constant"
+    if not _are_packed(w, problem) and prod(known_sizes(sizes)) > MOST_PACKED * op.int("groups"):
+        return "the filters are no constant, and too many for the stack"
     smallest = plane_window(op, problem.block, x, MOST_LANES, (1, 1, SMALLEST_COLUMNS))
     return "" if copied_elements(smallest) <= MOST_ELEMENTS else "a line of windows is too much for the stack"
+
+
+def _are_packed(w: View, problem: KernelProblem) -> bool:
+    """Whether filters are a constant that lies as the kernel reads it."""
+    return problem.is_constant(problem.block.parameters.index(w.base)) and is_dense(w)
 
 
 def reads_plane(op: Op, x: View) -> bool:
@@ -306,7 +312,7 @@ def planes_schedule(op: Op, problem: KernelProblem, target: Target) -> Convoluti
         arithmetic=Arithmetic(str(op.dtype()), op.dtype()),
         registers=Tile(filters, pixels),
         workers=Threads(lanes, GRAIN_PRODUCTS),
-        packing=Packing(problem.block.parameters.index(w.base), layout),
+        packing=Packing(problem.block.parameters.index(w.base), layout) if _are_packed(w, problem) else None,
         taps_apart=window.lines_are_one,
         why="results are written as planes",
     )

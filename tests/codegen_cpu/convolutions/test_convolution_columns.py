@@ -24,8 +24,7 @@ FORMS = [
     Convolution("columns", (N, 3, 700), (2, 3, 9), (1,), (8,), (8,), (1,), 1, (2,)),
     Convolution("columns", (N, 5, 3), (17, 5, 4), (1,), (1,), (0,), (1,), 1, (3,)),
     Convolution("columns", (N, 4, 3, 5, 4), (2, 4, 2, 3, 4), (1, 1, 1), (1, 0, 3), (1, 2, 3), (1, 2, 1), 1, (1, 2, 3)),
-    Convolution("columns", (N, 3, 9, 9), (4, 3, 3, 3), ONES, ONES, ONES, ONES),
-    Convolution("columns", (N, 4, 8, 11), (2, 2, 3, 2), ONES, NONE, NONE, TWOS, 2),
+    Convolution("columns", (N, 4, 8, 11), (2, 2, 3, 2), ONES, NONE, NONE, TWOS, 2, (1, 2)),
 ]
 
 

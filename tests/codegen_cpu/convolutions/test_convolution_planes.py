@@ -236,3 +236,39 @@ def test_a_view_with_neither_axis_dense_is_written_first() -> None:
     native = Native(make(["f32[N, 3, 9, 18]"], build))
     assert native.kernels() == ["pointwise", "convolution"]
     native.check(_whole(F32, 2, 3, 9, 18))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [*FORMS[:4], FORMS[5], *FORMS[7:9], FORMS[11], FORMS[14], *FORMS[16:21], FORMS[24], FORMS[29], FORMS[33]],
+    ids=str,
+)
+def test_filters_that_are_an_input_are_packed_on_the_way(case: Convolution, target: Target) -> None:
+    native = Native(make([TensorType(F32, case.x), TensorType(F32, case.w)], lambda ir, x, w: (
+        _convolve(ir, case, x, w, False)
+    )), target)  # fmt: skip
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "planes"
+    symbols = {name for dim in case.x for name in symbols_of(dim)}
+    for values in SIZES if len(symbols) > 1 else SIZES[:3]:
+        native.check(_whole(F32, *sizes_of(case.x, values)), _whole(F32, *case.w, seed=1))
+
+
+def test_filters_that_lie_turned_are_packed_where_they_lie() -> None:
+    case = Convolution("planes", (N, 6, 9, 9), (8, 3, 2, 3), ONES, ONES, ONES, ONES, 2)
+
+    def build(ir: Builder, x: Value, w: Value) -> Value:
+        return _convolve(ir, case, x, ir.reverse(ir.transpose(w, (0, 1, 3, 2)), 3), False)
+
+    native = Native(make([TensorType(F32, case.x), "f32[8, 3, 3, 2]"], build))
+    assert native.kernels() == ["convolution"]
+    native.check(_whole(F32, 2, 6, 9, 9), _whole(F32, 8, 3, 3, 2, seed=1))
+
+
+def test_filters_of_an_input_that_are_too_many_for_the_stack_have_a_kernel() -> None:
+    case = Convolution("general", (N, 300, 4, 5), (16, 300, 3, 3), ONES, ONES, ONES, ONES)
+    native = Native(make([TensorType(F32, case.x), TensorType(F32, case.w)], lambda ir, x, w: (
+        _convolve(ir, case, x, w, False)
+    )))  # fmt: skip
+    assert native.plan.kernels[0].scheduled(ConvolutionSchedule).algorithm == "general"
+    native.check(_whole(F32, 1, 300, 4, 5), _whole(F32, *case.w, seed=1))

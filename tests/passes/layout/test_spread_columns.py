@@ -1,4 +1,4 @@
-"""Which convolutions are computed by columns: transposed ones to few filters, and few filters that a call gives."""
+"""Which convolutions are computed by columns: transposed ones to few filters."""
 
 import pytest
 
@@ -27,14 +27,14 @@ def _op(x: tuple[Dim, ...], w: tuple[Dim, ...], spread: int, groups: int = 1, st
     ("op", "expected"),
     [
         (_op((1, 20, 20, 16), (1, 16, 3, 3), 2), True),
-        (_op((1, 20, 20, 16), (1, 16, 3, 3), 1), True),
         (_op((1, 8, 8, 8, 32), (2, 16, 5, 3, 4), 2, 2), True),
         (_op((1, 50, 16), (4, 16, 4), 3), True),
         # Lanes are full of filters, or there is a kernel whose lanes are channels.
         (_op((1, 20, 20, 16), (64, 16, 3, 3), 2), False),
         (_op((1, 20, 20, 16), (16, 1, 3, 3), 2, 16), False),
         (_op((1, 20, 20, 16), (16, 2, 3, 3), 2, 8), False),
-        # There is no kernel.
+        # There is no kernel, or one of windows.
+        (_op((1, 20, 20, 16), (1, 16, 3, 3), 1), False),
         (_op((1, 20, 20, 16), (1, 16, 3, 3), 1, 1, 2), False),
         (_op((1, 20, 20, 16), (1, 16, 3, 3), 9), False),
         (_op((1, H, 20, 16), (1, 16, 3, 3), 2), False),
