@@ -72,14 +72,14 @@ def joined_symbols(block: Block) -> Mapping[str, Dim]:
             one = joined.get(first, first)
             for old in {joined.get(other, other): None for other in others if joined.get(other, other) != one}:
                 joined = {name: one if to == old else to for name, to in joined.items()} | {old: one}
-    numbers = {joined.get(name, name): number for name, number in _broadcast_to_numbers(block)}
+    known = {joined.get(name, name): size for name, size in _broadcast_to_known(block)}
     return {
-        **{name: number for name, number in numbers.items() if name not in joined},
-        **{name: numbers.get(to, Size.symbol(to)) for name, to in joined.items()},
+        **{name: size for name, size in known.items() if name not in joined},
+        **{name: known.get(to, Size.symbol(to)) for name, to in joined.items()},
     }
 
 
-def _broadcast_to_numbers(block: Block) -> Iterator[tuple[str, int]]:
+def _broadcast_to_known(block: Block) -> Iterator[tuple[str, int]]:
     """Symbols that are 1 or a number, and that number."""
     for op in (op for op in block.ops if op.name == "broadcast"):
         for axis, size in zip(op.ints("axes"), op.operands[0].shape, strict=True):
