@@ -130,9 +130,9 @@ def _crop_and_pad(
     mode = node.choice("mode", modes, elsewhere=("wrap",))
     if mode == "constant":
         return ir.pad(data, low, high, fill)
-    for axis in range(data.rank):
-        if (low[axis], high[axis]) != (0, 0):
-            data = _pad_from_itself(data, axis, low[axis], high[axis], mode, node, ir)
+    padded = [axis for axis in range(data.rank) if (low[axis], high[axis]) != (0, 0)]
+    for axis in padded:
+        data = _pad_from_itself(data, axis, low[axis], high[axis], mode, node, ir, is_outer=axis != padded[-1])
     return data
 
 
@@ -189,21 +189,32 @@ _SOURCES: Mapping[str, Callable[[Value, Value, Builder], Value]] = {
 }
 
 
-def _pad_from_itself(data: Value, axis: int, low: Dim, high: Dim, mode: str, node: Node, ir: Builder) -> Value:
+def _pad_from_itself(
+    data: Value, axis: int, low: Dim, high: Dim, mode: str, node: Node, ir: Builder, *, is_outer: bool
+) -> Value:
     size = data.shape[axis]
     if size == 0:
         message = f"axis {axis} has no element to pad from in mode {mode}"
         node.fail("pads-empty-axis", message, rule="ONNX Pad, attribute mode")
 
-    def part(first: Dim, count: Dim) -> Value:
-        """The elements that stand at `count` positions from one on."""
+    def sources(first: Dim, count: Dim) -> Value:
+        """Which elements stand at `count` positions from one on."""
         position = ir.add(ir.iota((count,), 0, I64), ir.size(first))
-        return ir.gather(data, _SOURCES[mode](position, ir.size(size), ir), axis)
+        return _SOURCES[mode](position, ir.size(size), ir)
+
+    def part(first: Dim, count: Dim) -> Value:
+        return ir.gather(data, sources(first, count), axis)
 
     is_short = isinstance(size, int) and at_least(LONGEST_PICKED, low + size + high)
     if is_short and product(data.shape[axis + 1 :]) not in SHORT_ROWS:
         # Of these the positions are known, and what they are of.
         return part(-low, low + size + high)
+    ends = [(first, count) for first, count in ((-low, low), (size, high))]
+    if is_outer:
+        # Rows are picked by what copies them along an axis further in.
+        picked = [sources(first, count) for first, count in ends if count != 0]
+        picked.insert(low != 0, ir.iota((size,), 0, I64))
+        return ir.gather(data, ir.concatenate(picked, 0), axis)
     # What lies between is the tensor itself, which is copied and not picked.
-    before, after = ([part(first, count)] if count != 0 else [] for first, count in ((-low, low), (size, high)))
+    before, after = ([part(first, count)] if count != 0 else [] for first, count in ends)
     return ir.concatenate([*before, data, *after], axis)
