@@ -187,10 +187,11 @@ def _strings(array: np.ndarray, what: str, expected: str) -> np.ndarray:
     if array.size and array.dtype.kind not in "UTSO":
         raise InputError(f"{what} is {describe(array)}, expected {expected}", code="input-dtype")
     texts = array.reshape(-1).tolist()
-    if set(map(type, texts)) - {str}:
-        texts = _as_str(texts, array, what, expected)
+    if list(map(type, texts)).count(str) == array.size:
+        # A copy of objects takes a fifth of the time that it takes to fill an array from a list.
+        return array.astype(object, order="C")
     strings = np.empty(array.size, object)
-    strings[:] = texts
+    strings[:] = _as_str(texts, array, what, expected)
     return strings.reshape(array.shape)
 
 
