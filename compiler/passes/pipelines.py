@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from onnxc.compiler.ir.dtypes import BF16, F16, F32
 from onnxc.compiler.passes.cpu_traits import ANY_CPU, CpuTraits
 from onnxc.compiler.passes.layout.choose_layout import choose_layout
 from onnxc.compiler.passes.layout.choose_layout_through_norms import choose_layout_through_norms
@@ -27,7 +28,7 @@ from onnxc.compiler.passes.lower.chirp_transforms import chirp_transforms
 from onnxc.compiler.passes.lower.collectives_in_front import collectives_in_front
 from onnxc.compiler.passes.lower.compute_before_turning import compute_before_turning
 from onnxc.compiler.passes.lower.count_non_zero import count_non_zero
-from onnxc.compiler.passes.lower.decompose_attention import decompose_attention
+from onnxc.compiler.passes.lower.decompose_attention import decompose_attention_but
 from onnxc.compiler.passes.lower.decompose_byte_blocks import decompose_byte_blocks_but
 from onnxc.compiler.passes.lower.decompose_rotary import decompose_rotary
 from onnxc.compiler.passes.lower.decompose_without_kernels import decompose_without_kernels
@@ -131,24 +132,25 @@ GPU_FLOAT8_OPTIMIZE: tuple[Pass, ...] = _optimize(
 
 CPU_KERNELS: tuple[Pass, ...] = (
     host_triton_calls,
-    decompose_attention,
+    decompose_attention_but(widest=512),
     decompose_rotary,
     count_non_zero,
     chirp_transforms,
     rows_of_batches,
 )
-"""For the CPU, which has no kernels of their own for these, or slow ones."""
+"""For the CPU, which has no kernels of their own for these, or slow ones (codegen_cpu/schedules/attention.py)."""
 
 GPU_KERNELS: tuple[Pass, ...] = (
     host_native_calls,
     take_bounds,
+    decompose_attention_but(widest=256, computed=(F32, F16, BF16)),
     decompose_rotary,
     decompose_byte_blocks_but(lambda op: False),
     count_non_zero,
     decompose_without_kernels,
     rows_of_batches,
 )
-"""For the GPU; attention stays whole."""
+"""For the GPU, which keeps sums of heads in registers (codegen_gpu/schedules/attention.py)."""
 
 GPU_LAUNCHES: tuple[Pass, ...] = (
     compose_turns,

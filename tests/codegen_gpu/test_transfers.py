@@ -54,6 +54,21 @@ g (bool c, float[3] x) => (float[3] y) {
 """
 )
 
+# Heads are wider than sums in registers, and of numbers that tensor cores do not multiply.
+WIDE_HEADS = """
+<ir_version: 11, opset_import: ["" : 23]>
+g (float[N, 2, 5, 300] q, float[N, 2, 6, 300] k, float[N, 2, 6, 3] v) => (float[N, 2, 5, 3] y) {
+  y = Attention (q, k, v)
+}
+"""
+
+DOUBLE_HEADS = """
+<ir_version: 11, opset_import: ["" : 23]>
+g (double[N, 2, 5, 8] q, double[N, 2, 6, 8] k, double[N, 2, 6, 8] v) => (double[N, 2, 5, 8] y) {
+  y = Attention (q, k, v)
+}
+"""
+
 
 def transfers(text: str) -> tuple[FakeRun, tuple[ReportedCopy, ...]]:
     run = compile_for_fake(model_from_text(text).SerializeToString())
@@ -66,6 +81,25 @@ def directions(found: Sequence[ReportedCopy]) -> list[tuple[str, bool, bool]]:
 
 def test_kernels_alone_make_none() -> None:
     assert transfers(NATIVE)[1] == ()
+
+
+@pytest.mark.parametrize(("text", "dtype", "width", "value_width"), [
+    (WIDE_HEADS, np.float32, 300, 3),
+    (DOUBLE_HEADS, np.float64, 8, 8),
+])  # fmt: skip
+def test_attention_without_a_kernel_of_its_own_makes_none(
+    text: str, dtype: np.typing.DTypeLike, width: int, value_width: int
+) -> None:
+    run, found = transfers(text)
+    assert found == ()
+    random = np.random.default_rng(0)
+    shapes = ((3, 2, 5, width), (3, 2, 6, width), (3, 2, 6, value_width))
+    q, k, v = (random.standard_normal(shape).astype(dtype) for shape in shapes)
+    scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) / np.sqrt(width)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = (weights / weights.sum(-1, keepdims=True) @ v).astype(dtype)
+    assert_close(run.executable(q, k, v), expected, terms=width)
+    run.driver.check()
 
 
 def test_a_host_step_in_the_middle_makes_two() -> None:

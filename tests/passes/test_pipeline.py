@@ -124,8 +124,7 @@ def test_precision_comes_before_layouts_and_after_what_is_taken_apart() -> None:
     apart += ["decompose_byte_blocks"]
     assert names[: names.index("lower_precision")] == apart
     names = [transform.__name__ for transform in target_pipeline("cuda", "bf16")]
-    apart = ["host_native_calls", "take_bounds", "decompose_rotary", "decompose_byte_blocks"]
+    apart = ["host_native_calls", "take_bounds", "decompose_attention", "decompose_rotary", "decompose_byte_blocks"]
     apart += ["count_non_zero", "decompose_without_kernels", "rows_of_batches", "lower_precision"]
     assert names[: names.index("choose_layout_through_norms")] == apart
     assert target_pipeline("cuda", "tf32") == target_pipeline("cuda")
-    assert "decompose_attention" not in [transform.__name__ for transform in target_pipeline("cuda")]
