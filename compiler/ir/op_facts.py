@@ -64,9 +64,15 @@ def operands_along_last(value: Value) -> Sequence[Value] | None:
     source, last = op.operands[0], value.rank - 1
     if PRIMITIVES[op.name].elementwise:
         return op.operands
-    if op.name == "broadcast" and (last not in op.ints("axes") or source.shape[-1] == 1):
+    if op.name == "broadcast" and (last not in op.ints("axes") or source.shape[op.ints("axes").index(last)] == 1):
         return ()
-    is_kept = op.name in ("broadcast", "reshape") or (op.name == "transpose" and op.ints("permutation")[last] == last)
+    match op.name:
+        case "broadcast":
+            is_kept = op.ints("axes")[-1] == last
+        case "transpose":
+            is_kept = op.ints("permutation")[last] == last
+        case _:
+            is_kept = op.name == "reshape"
     return (source,) if is_kept and source.rank and source.shape[-1] == value.shape[-1] else None
 
 

@@ -75,6 +75,13 @@ def _is_scalar(value: Value) -> bool:
     return maker is not None and maker.name == "constant" and maker.array().size == 1
 
 
+def _is_filled_up(op: Op) -> bool:
+    """Whether a slice is all that was there before padding, which nothing but its place in memory is for."""
+    padded = made_by(op.operands[0], "pad") if op.name == "slice" else None
+    is_first = padded is not None and {*op.dims("starts"), *padded.dims("low")} == {0} and {*op.ints("steps")} == {1}
+    return is_first and padded is not None and op.result.shape == padded.operands[0].shape
+
+
 _ONE_INDEX: Indices = frozenset((0,))
 
 
@@ -292,6 +299,11 @@ class _Fusion:
         """Settles where a recomputable op is computed, then what its groups need of its operands."""
         if self._is_inline(op):
             value = op.results[0]
+            if _is_filled_up(op) and value not in self.outputs:
+                # Rows are filled up for those that read them, each from where it begins.
+                self.buffered.discard(value)
+                self.buffered.add(op.operands[0])
+                self.costs[value] = 1
             if self._is_made_larger(op) and value not in self.buffered and self._is_repeated(value):
                 # What is narrow is kept in memory, and widened by all that read it; so is what is repeated.
                 self.buffered.add(op.operands[0])
@@ -500,7 +512,8 @@ class _Fusion:
 
     def _is_rather_read(self, op: Op, value: Value) -> bool:
         """Whether `value`, which `op` makes, is in memory, or had better be, as others use it and it takes work."""
-        return self._is_in_memory(op, value) or (len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT)
+        is_shared = len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT
+        return self._is_in_memory(op, value) or is_shared or _is_filled_up(op)
 
     def _is_in_memory(self, op: Op, value: Value) -> bool:
         return op not in self.inside or value in self.buffered or not self._is_recomputable(op)

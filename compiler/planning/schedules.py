@@ -406,8 +406,8 @@ class AttentionSchedule(Schedule):
     the lanes.
     registers: what is kept in registers where weights are multiplied by values. split: how many programs share the
     keys, with all heads of a group in one tile; a second launch joins their parts.
-    slice_bytes: what one number of each slice takes. mask_columns: how many columns of the mask may be read, where they
-    are more than the keys.
+    slice_bytes: what one number of each slice takes. mask_columns: how many columns may be read of those parts
+    of the mask that have more than there are keys.
     """
 
     tile: Tile
@@ -416,7 +416,7 @@ class AttentionSchedule(Schedule):
     registers: Tile | None = None
     split: int = 1
     slice_bytes: Dim = 0
-    mask_columns: int = 0
+    mask_columns: Dim = 0
     algorithm: Literal["tiles", "panels", "lines"] = "tiles"
 
 

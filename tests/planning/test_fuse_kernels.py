@@ -917,3 +917,19 @@ def test_a_kernel_computes_an_operand_of_as_much_work_as_the_target_says(count: 
     main = make(["f32[1, 2, 8, 16]"] * 2, build).main.body
     groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view, computes={"attention": (16, 3, 3)}))
     assert len(groups) == kernels
+
+
+@pytest.mark.parametrize(("first", "written"), [(0, "pad"), (1, "slice")])
+def test_rows_that_are_filled_up_are_read_where_they_lie(first: int, written: str) -> None:
+    """All of what was padded is a view for each that reads it; any other part of it is what is written."""
+
+    def build(ir: Builder, x: Value) -> tuple[Value, ...]:
+        for _ in range(8):
+            x = ir.exp(x)
+        whole = ir.pad(x, (0, 0), (0, 3))
+        part = ir.slice(whole, (0, first), (6, 5))
+        return ir.reduce(part, "sum", (1,)), ir.reduce(part, "max", (0,))
+
+    main = make(["f32[6, 5]"], build).main.body
+    groups, _ = fuse_kernels(main.ops, main.results, FusionRules(reads_any_view))
+    assert [group.last.name for group in groups] == [written, "reduce", "reduce"]

@@ -9,9 +9,10 @@ Source: Dao, "FlashAttention-2", ICLR 2024; Dao et al., "Flash-Decoding for long
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxc.compiler.codegen_gpu.kernels.contraction import precision_option
+from onnxc.compiler.codegen_gpu.schedules.attention import longer_rows
 from onnxc.compiler.codegen_gpu.source.arranged_results import offset_in_result
 from onnxc.compiler.codegen_gpu.source.element_types import memory_type
 from onnxc.compiler.codegen_gpu.source.evaluate import Evaluator
@@ -288,7 +289,7 @@ class _Attention:
         masks = self._position_mask(row, ROW, self.tile_queries, self.queries) | of_keys
         if self.mask is not None:
             lanes = {ROW: b.lanes(ROW, self.tile_queries), COLUMN: b.lanes(COLUMN, self.tile_keys)}
-            e = frame.evaluator(lanes, self._mask_bounds(masks, column))
+            e = replace(frame.evaluator(lanes, masks), longer=self._longer_bounds(masks, column))
             index = self._mask_index(e, self.mask, (batch, head, row, column))
             added = emit_cast(e.value(self.mask, index), self.mask.dtype, F32, b)
             # Not a sum alone: a score of infinity, or NaN, of a key that the mask closes would be NaN.
@@ -301,13 +302,14 @@ class _Attention:
             return scores
         return b.let(f'tl.where({visible}, {scores}, float("-inf"))', square)
 
-    def _mask_bounds(self, masks: dict[int, Expr], column: Int) -> dict[int, Expr]:
-        """Which places of a tile are read of the mask: also those behind the keys that are in memory."""
+    def _longer_bounds(self, masks: dict[int, Expr], column: Int) -> Mapping[Value, dict[int, Expr]]:
+        """Which places of a tile are read of parts of the mask that have more columns than there are keys."""
         columns = self.schedule.mask_columns
-        if COLUMN not in masks or not columns:
-            return masks
+        if COLUMN not in masks or columns == 0:
+            return {}
         rows = {dim: mask for dim, mask in masks.items() if dim != COLUMN}
-        return rows | self._position_mask(column, COLUMN, self.tile_keys, columns)
+        bounds = rows | self._position_mask(column, COLUMN, self.tile_keys, columns)
+        return dict.fromkeys(longer_rows(self.op), bounds)
 
     def _mask_index(self, e: Evaluator, mask: Value, index: tuple[Int, Int, Int, Int]) -> list[Int]:
         """Where in the mask: an axis of size 1 is repeated, also one of which only a call tells."""

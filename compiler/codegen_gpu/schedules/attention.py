@@ -1,6 +1,6 @@
 """Attention on a GPU: tiles of queries by keys, and how many programs share the keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
     "attention_measures",
     "attention_sweep",
     "is_native",
+    "longer_rows",
 ]
 
 LEAST_SIZE, WIDEST = 16, 256
@@ -241,22 +242,39 @@ def _schedule(op: Op, split: int, case: Case, target: Target, f32_operands: str)
     )
 
 
-def _mask_columns(op: Op) -> int:
-    """How many columns of the mask are in memory, where all that it is made of are parts of longer rows; else 0."""
-    _, k, _, *masks = op.operands
-    made_of = (value for mask in masks for value in values_along_last(mask))
-    held = [_held_columns(value) for value in made_of if operands_along_last(value) is None]
-    columns, keys = min(held, default=0), k.shape[2]
-    return columns if isinstance(keys, int) and columns > keys else 0
+def _mask_columns(op: Op) -> Dim:
+    """How many columns parts of the mask have in memory, if all that have more than there are keys have as many."""
+    columns = {*longer_rows(op).values()}
+    return columns.pop() if len(columns) == 1 else 0
 
 
-def _held_columns(value: Value) -> int:
-    """How long the rows in memory are that a value begins; 0 where it is no part of any."""
+def longer_rows(op: Op) -> Mapping[Value, Dim]:
+    """The parameters of a kernel whose rows begin with those of a part of the mask, and how long these are."""
+    along = [value for mask in op.operands[3:] for value in values_along_last(mask)]
+    held = {value: _held_row(value) for value in along if operands_along_last(value) is None}
+    # What is read in another order, too, is read as far as there are keys.
+    others = _made_of([value for value, row in held.items() if row is None])
+    rows = {row: row.shape[-1] for row in held.values() if row is not None and row not in others}
+    return {row: columns for row, columns in rows.items() if columns != op.operands[1].shape[2]}
+
+
+def _made_of(values: Sequence[Value]) -> Set[Value]:
+    """These values and all that they are computed of."""
+    reached, waiting = set[Value](), [*values]
+    while waiting:
+        value = waiting.pop()
+        if value not in reached:
+            reached.add(value)
+            waiting += value.op.operands if value.op is not None else ()
+    return reached
+
+
+def _held_row(value: Value) -> Value | None:
+    """What a value is the beginning of, along the last axis; None where it is no part of anything in memory."""
     part = made_by(value, "slice")
     if part is None or part.operands[0].op is not None or (part.ints("steps")[-1], part.dims("starts")[-1]) != (1, 0):
-        return 0
-    length = part.operands[0].shape[-1]
-    return length if isinstance(length, int) else 0
+        return None
+    return part.operands[0]
 
 
 def _slices_count(op: Op, split: int, case: Case) -> Dim:

@@ -25,7 +25,7 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
     """Evaluates values of one kernel block within one straight run of statements.
 
     `lanes` are the places within the tile along each of its dimensions, `masks` say which of them exist, `condition`
-    which of these are wanted; both absent: all.
+    which of these are wanted; both absent: all. `longer` are the masks for single buffers, of which more exists.
     `reports` gives the status block and the number of the location, for indices that are data.
     """
 
@@ -35,6 +35,7 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
     lanes: Mapping[int, Expr] = field(default_factory=dict)
     masks: Mapping[int, Expr] = field(default_factory=dict)
     condition: Expr | None = None
+    longer: Mapping[Value, Mapping[int, Expr]] = field(default_factory=dict)
     bound: dict[Value, Expr] = field(default_factory=dict)
     memo: dict[tuple[Value, tuple[Int, ...]], Expr] = field(default_factory=dict)
 
@@ -78,7 +79,8 @@ class Evaluator(BlockEvaluator[Int, Int, Expr]):
 
     def read(self, value: Value, offset: Int) -> Expr:
         """The elements of the buffer of `value` at linear places."""
-        return self.load(value.dtype, self.pointers[value], offset)
+        whole = replace(self, masks=self.longer[value]) if value in self.longer else self
+        return whole.load(value.dtype, self.pointers[value], offset)
 
     def store(self, x: Expr, dtype: DType, pointer: Expr, offset: Int, mask: Expr | None = None) -> None:
         """Stores elements at linear places, those of lanes that exist and are in `mask`."""

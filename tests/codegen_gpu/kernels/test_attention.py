@@ -7,7 +7,7 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dim_symbols import evaluate
-from onnxc.compiler.ir.dims import Size
+from onnxc.compiler.ir.dims import Dim, Size
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.layout.pad_masks import pad_masks
@@ -129,8 +129,50 @@ def test_the_last_keys_of_a_constant_mask_are_read_as_all_others() -> None:
     assert whole == last
 
 
-def _mask_columns(device: Device) -> set[int]:
-    return {kernel.scheduled(AttentionSchedule).mask_columns for kernel in device.plan.kernels}
+def _mask_columns(device: Device) -> set[Dim]:
+    schedules = (kernel.schedule for kernel in device.plan.kernels)
+    return {schedule.mask_columns for schedule in schedules if isinstance(schedule, AttentionSchedule)}
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+@pytest.mark.parametrize("keys", [1, 9, 16, 70])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_rows_that_an_index_picks_are_read_beyond_the_keys(dtype: DType, keys: int, layers: int) -> None:
+    """A bias of heads by distances, read by all layers, and keys that a call closes, whose rows are as they are."""
+    heads, table = 2, sample(dtype, 7, 2, seed=4)
+
+    def build(ir: Builder, rows: Value, places: Value, seen: Value) -> Value:
+        sequence = rows.shape[2]
+        shape = (B, heads, sequence, sequence)
+        bias = ir.transpose(ir.gather(ir.constant(table), places, 0), (2, 0, 1))
+        open = ir.broadcast(seen, (0, 3), shape)
+        mask = ir.select(open, ir.broadcast(bias, (1, 2, 3), shape), ir.full(shape, -100, dtype))
+        for _ in range(layers):
+            rows = ir.attention(rows, rows, rows, mask, 0.25)
+        return rows
+
+    device = Device(pad_masks(make([f"{dtype}[B, {heads}, S, 16]", "i64[S, S]", "bool[B, S]"], build)))
+    assert device.kernels() == ["pointwise", "attention"]
+    (columns,) = _mask_columns(device)
+    assert re.fullmatch(r"16\*floordiv\(s\d \+ 15, 16\)", str(columns))
+    places = np.abs(np.arange(keys)[:, None] - np.arange(keys)) % 7
+    seen = np.random.default_rng(1).random((3, keys)) < 0.7
+    seen[:, 0] = True
+    device.check(sample(dtype, 3, heads, keys, 16), places, seen, bound=16 * precision(dtype))
+
+
+def test_a_mask_that_is_read_in_two_orders_is_read_as_far_as_there_are_keys() -> None:
+    bias = sample(F32, 40, 40, seed=4)
+
+    def build(ir: Builder, q: Value) -> Value:
+        rows = ir.constant(bias)
+        both = ir.add(rows, ir.transpose(rows, (1, 0)))
+        return ir.attention(q, q, q, ir.broadcast(both, (2, 3), (1, 2, 40, 40)), 0.25)
+
+    device = Device(pad_masks(make(["f32[1, 2, 40, 16]"], build)))
+    assert device.kernels() == ["attention"]
+    assert _mask_columns(device) == {0}
+    device.check(sample(F32, 1, 2, 40, 16), bound=1e-5)
 
 
 def test_a_mask_that_a_call_gives_is_read_as_far_as_there_are_keys() -> None:

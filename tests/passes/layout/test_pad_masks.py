@@ -1,13 +1,14 @@
-"""Constants of masks, whose rows are filled up to whole vectors, and those that stay as they are."""
+"""Rows of masks that are filled up to whole vectors, constant ones and picked ones, and those that stay as they are."""
 
 import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.layout.pad_masks import pad_masks
-from tests.passes.golden import M, N, Pair, check_pair, f32
+from tests.passes.golden import M, N, Pair, check_pair, f16, f32, i64
 
 WINDOWS, HEADS = 3, 2
 Q = f32(WINDOWS * N, HEADS, 5, 4)
@@ -69,6 +70,29 @@ def _both(b: Builder, q: Value, k: Value, table: Value, other: Value) -> tuple[V
     )
 
 
+def _picked(b: Builder, table: Value, places: Value) -> Value:
+    """Numbers of heads by distances [queries, keys], with the heads first."""
+    return b.transpose(b.gather(table, places, 0), (2, 0, 1))
+
+
+def _spread(b: Builder, table: Value, places: Value) -> Value:
+    """The same, where it is a broadcast that turns."""
+    return b.broadcast(b.gather(table, places, 0), (1, 2, 0), (table.shape[1], *places.shape))
+
+
+def _longer(b: Builder, rows: Value) -> Value:
+    """Rows as the beginnings of longer ones, of whole vectors."""
+    keys = rows.shape[-1]
+    whole = b.pad(rows, [0] * rows.rank, [*[0] * (rows.rank - 1), floordiv(keys + 15, 16) * 16 - keys])
+    attributes = {"starts": (0,) * rows.rank, "shape": rows.shape, "steps": (1,) * rows.rank}
+    return b.op("slice", [whole], attributes)[0]
+
+
+def _of_heads(b: Builder, q: Value, k: Value, bias: Value) -> Value:
+    shape = (*q.shape[:3], k.shape[2])
+    return b.attention(q, k, k, b.cast(b.broadcast(bias, (1, 2, 3), shape), F32), 0.5)
+
+
 K = f32(WINDOWS * N, HEADS, 9, 4)
 K16 = f32(WINDOWS * N, HEADS, 16, 4)
 K2 = f32(WINDOWS * N, HEADS, 2, 4)
@@ -105,6 +129,24 @@ PAIRS = {
     ),
     "of a call": Pair(
         (Q, K, f32(1, 1, 5, 9)), _attended
+    ),
+    "that an index picks": Pair(
+        (f32(2, HEADS, M, 4), f32(2, HEADS, N, 4), f16(3, HEADS), i64(M, N)),
+        lambda b, q, k, table, places: _of_heads(b, q, k, _picked(b, table, places)),
+        lambda b, q, k, table, places: _of_heads(b, q, k, _longer(b, _picked(b, table, places))),
+    ),
+    "that an index picks, of as many heads as keys": Pair(
+        (f32(2, 9, 5, 4), f32(2, 9, 9, 4), f16(3, 9), i64(5, 9)),
+        lambda b, q, k, table, places: _of_heads(b, q, k, _spread(b, table, places)),
+        lambda b, q, k, table, places: _of_heads(b, q, k, _longer(b, _spread(b, table, places))),
+    ),
+    "wide, that an index picks": Pair(
+        (f32(2, HEADS, M, 4), f32(2, HEADS, N, 4), f32(3, HEADS), i64(M, N)),
+        lambda b, q, k, table, places: _of_heads(b, q, k, _picked(b, table, places)),
+    ),
+    "that are computed": Pair(
+        (f32(2, HEADS, M, 4), f32(2, HEADS, N, 4), f16(HEADS, M, N)),
+        lambda b, q, k, bias: _of_heads(b, q, k, b.exp(bias)),
     ),
     "of no attention": Pair((f32(M, 9),), lambda b, x: b.add(x, b.constant(_table(9)))),
 }  # fmt: skip
