@@ -100,16 +100,19 @@ _DESCRIPTOR_BYTES = 128
 def makes_together(first: Op, second: Op) -> bool:
     """Whether two products of the same rows by constants of one shape are made by one kernel.
 
-    16-bit columns that begin at multiples of 16 bytes are read as they lie: others would be packed.
+    16-bit columns that begin at multiples of 16 bytes are read as they lie, and so are those of f32 that lie along
+    what is summed: others would be packed.
     """
     (x, w), (y, v) = first.operands, second.operands
     _, right, result = parse_equation(first.text("equation"))
     is_alike = x == y and w.tensor == v.tensor and first.text("equation") == second.text("equation")
-    is_narrow = (
-        x.dtype == w.dtype and x.dtype in (F16, BF16) and is_multiple(w.shape[-1], ALIGNED_BYTES // x.dtype.itemsize)
-    )
     is_constant = all(each.op is not None and each.op.name == "constant" for each in (w, v))
-    return is_alike and is_narrow and is_constant and w.rank == 2 and right[-1] == result[-1]
+    if not is_alike or not is_constant or w.rank != 2 or x.dtype != w.dtype:
+        return False
+    if x.dtype == F32:
+        return right[0] == result[-1]
+    is_whole = is_multiple(w.shape[-1], ALIGNED_BYTES // x.dtype.itemsize)
+    return x.dtype in (F16, BF16) and is_whole and right[-1] == result[-1]
 
 
 def contraction_measures(problem: KernelProblem) -> Mapping[str, Measure]:

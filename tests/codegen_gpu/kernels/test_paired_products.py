@@ -9,6 +9,7 @@ import pytest
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import BF16, F16, F32, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.lower.depth_last import depth_last
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target
 from tests.codegen_gpu.support import SM_80, SM_90, Device, make, sample
@@ -41,6 +42,20 @@ def test_a_gate_and_what_it_weighs_are_one_launch(dtype: DType, target: Target) 
     assert {schedule.products for schedule in _schedules(device)} == {2}
     for batch, rows in ((0, 3), (1, 1), (2, 9), (1, 70), (3, 200)):
         device.check(sample(dtype, batch, rows, 72), bound=BOUND)
+
+
+@pytest.mark.parametrize("target", [SM_80, SM_90], ids=str)
+@pytest.mark.parametrize(("depth", "columns"), [(72, 136), (70, 30)])
+def test_of_f32_they_are_one_launch_where_columns_lie_along_what_is_summed(
+    depth: int, columns: int, target: Target
+) -> None:
+    made = make([f"f32[B, S, {depth}]"], _gated(F32, depth, columns))
+    device = Device(depth_last(made), target)
+    assert device.kernels() == ["contraction"]
+    assert {schedule.products for schedule in _schedules(device)} == {2}
+    for batch, rows in ((0, 3), (1, 1), (2, 9), (1, 70), (3, 200)):
+        device.check(sample(F32, batch, rows, depth), bound=2e-5)
+    assert {schedule.products for schedule in _schedules(Device(made, target))} == {1}
 
 
 def test_programs_share_the_sums_of_both() -> None:
