@@ -10,8 +10,8 @@ of two bytes, where only a call tells the keys, and have 32 of four.
 import numpy as np
 
 from onnxc.compiler.ir.capture import replace_operands
-from onnxc.compiler.ir.dims import Dim, floordiv
-from onnxc.compiler.ir.module import Block, Module, Value
+from onnxc.compiler.ir.dims import Dim, at_least, floordiv, product
+from onnxc.compiler.ir.module import Block, Module, Op, Value
 from onnxc.compiler.ir.op_facts import operands_along_last, values_along_last
 from onnxc.compiler.ir.pass_builder import PassBuilder
 from onnxc.compiler.ir.prune import prune
@@ -38,22 +38,35 @@ def pad_masks(module: Module) -> Module:
 
 def _padded(block: Block, symbols: SymbolTable) -> Block:
     attentions = [op for op in block.ops if op.name == "attention" and len(op.operands) > 3]
-    masks = {value for op in attentions for value in values_along_last(op.operands[3])}
-    users = {*attentions, *(value.op for value in masks)}
+    rows = {value for op in attentions for value in _rows_to_fill(op)}
+    users = {*attentions, *(value.op for op in attentions for value in values_along_last(op.operands[3]))}
     build, filled, values = PassBuilder(symbols), dict[Value, Value](), dict[Value, Value]()
     for op in block.ops:
         known = filled | values if op in users else values
         (copy,), made = replace_operands([op], {operand: known[operand] for operand in op.operands if operand in known})
         build.ops.append(copy)
         values.update({result: made[result] for result in op.results if result in made})
-        if not masks.isdisjoint(op.results) and (op.name == "constant" or _is_picked(op.result)):
-            shape = op.result.shape
-            if shape and _is_uneven(shape[-1]):
-                with build.at(op.location):
-                    filled[op.result] = _filled(values.get(op.result, op.result), build)
+        if not rows.isdisjoint(op.results):
+            with build.at(op.location):
+                filled[op.result] = _filled(values.get(op.result, op.result), build)
     if not filled:
         return block
     return prune(build.block(block.parameters, [values.get(result, result) for result in block.results]))
+
+
+def _rows_to_fill(attention: Op) -> list[Value]:
+    """Of what the mask is made of along the keys, that whose rows are filled up.
+
+    Of what is picked that is one bias for all sequences: others are put together by the kernel that writes them.
+    """
+    q, k, _, mask = attention.operands
+    values = values_along_last(mask)
+    picked = [value for value in values if _is_picked(value)]
+    of_one_sequence = product((*q.shape[1:3], k.shape[2]))
+    if len(picked) > 1 or not all(at_least(of_one_sequence, product(value.shape)) for value in picked):
+        picked = []
+    constants = [value for value in values if value.op is not None and value.op.name == "constant"]
+    return [value for value in (*constants, *picked) if value.rank and _is_uneven(value.shape[-1])]
 
 
 def _is_picked(value: Value) -> bool:

@@ -80,6 +80,11 @@ def _spread(b: Builder, table: Value, places: Value) -> Value:
     return b.broadcast(b.gather(table, places, 0), (1, 2, 0), (table.shape[1], *places.shape))
 
 
+def _of_sequences(b: Builder, bias: Value) -> Value:
+    """A bias [sequences, keys] for all heads and queries."""
+    return b.cast(b.reshape(bias, (bias.shape[0], 1, 1, bias.shape[1])), F32)
+
+
 def _longer(b: Builder, rows: Value) -> Value:
     """Rows as the beginnings of longer ones, of whole vectors."""
     keys = rows.shape[-1]
@@ -139,6 +144,16 @@ PAIRS = {
         (f32(2, 9, 5, 4), f32(2, 9, 9, 4), f16(3, 9), i64(5, 9)),
         lambda b, q, k, table, places: _of_heads(b, q, k, _spread(b, table, places)),
         lambda b, q, k, table, places: _of_heads(b, q, k, _longer(b, _spread(b, table, places))),
+    ),
+    "that an index picks for each sequence": Pair(
+        (f32(N, HEADS, 5, 4), f32(N, HEADS, 9, 4), f16(3, 9), i64(N)),
+        lambda b, q, k, table, places: _attended(b, q, k, _of_sequences(b, b.gather(table, places, 0))),
+    ),
+    "that two indices pick": Pair(
+        (f32(2, HEADS, M, 4), f32(2, HEADS, N, 4), f16(3, HEADS), i64(M, N), i64(M, N)),
+        lambda b, q, k, table, one, other: _of_heads(
+            b, q, k, b.add(_picked(b, table, one), _picked(b, table, other))
+        ),
     ),
     "wide, that an index picks": Pair(
         (f32(2, HEADS, M, 4), f32(2, HEADS, N, 4), f32(3, HEADS), i64(M, N)),
