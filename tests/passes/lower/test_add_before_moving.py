@@ -1,8 +1,9 @@
-"""Sums that move before the reshapes and transposes of products, and those that stay."""
+"""Sums and gates that move before the reshapes and transposes of products, and those that stay."""
 
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import floordiv
 from onnxc.compiler.ir.dtypes import BF16
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
@@ -75,8 +76,25 @@ PAIRS = {
     "with the last axis moved": Pair(
         (f32(N, M, 5), W, f32(N, 9, M)),
         lambda b, x, w, r: b.add(b.transpose(_product(b, x, w), (0, 2, 1)), r),
+        lambda b, x, w, r: b.transpose(b.add(_product(b, x, w), b.transpose(r, (0, 2, 1))), (0, 2, 1)),
+        rounds=True,
+    ),
+    "by a gate that is half of what is in memory": Pair(
+        (f32(N, M, 5), W, f32(N, 9, 2 * M)),
+        lambda b, x, w, r: b.mul(b.transpose(_product(b, x, w), (0, 2, 1)), _half(b, r)),
+        lambda b, x, w, r: b.transpose(b.mul(_product(b, x, w), b.transpose(_half(b, r), (0, 2, 1))), (0, 2, 1)),
+        rounds=True,
+    ),
+    "by a gate that is half of what is in memory, in another shape": Pair(
+        (X, W, f32(N, 4, 18)),
+        lambda b, x, w, r: b.mul(_turned(b, _product(b, x, w)), _half(b, r)),
     ),
 }
+
+
+def _half(b: Builder, r: Value) -> Value:
+    """The first half of the last axis."""
+    return b.slice_axis(r, 2, 0, floordiv(r.shape[2], 2))
 
 
 def _shared(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
@@ -94,5 +112,5 @@ def _with_rounded_inside(b: Builder, y: Value, r: Value) -> tuple[Value, Value]:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_sums_move_before_what_moves_products(pair: str) -> None:
+def test_sums_and_gates_move_before_what_moves_products(pair: str) -> None:
     check_pair(add_before_moving, PAIRS[pair])
