@@ -7,8 +7,9 @@ import pytest
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Size
-from onnxc.compiler.ir.dtypes import F16, F32, F64, I32, DType
+from onnxc.compiler.ir.dtypes import BF16, F16, F32, F64, I32, DType
 from onnxc.compiler.ir.module import Value
+from onnxc.compiler.passes.lower.add_before_moving import add_before_moving
 from onnxc.compiler.planning.schedules import ReductionSchedule
 from tests.codegen_cpu.support import segments_of
 from tests.codegen_gpu.support import Device, make, precision, sample
@@ -42,6 +43,23 @@ def test_a_residual_is_added_before_windows_are_an_image() -> None:
     assert device.kernels() == ["contraction"]
     for size in (1, 3):
         device.check(sample(F32, 4 * size, 9, 5), sample(F32, 5, 7, seed=1), sample(F32, size, 36, 7), bound=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+def test_a_turned_product_weighs_half_of_what_is_in_memory(dtype: DType) -> None:
+    """The spatial gate of gMLP: its rows are the last axis of what it weighs."""
+
+    def build(ir: Builder, x: Value, w: Value, whole: Value) -> Value:
+        gate = ir.transpose(ir.cast(ir.add(ir.dot(x, w, "amk,kn->amn", F32), 1.0), dtype), (0, 2, 1))
+        return ir.mul(gate, ir.slice_axis(whole, 2, 3, 70))
+
+    types = [f"{dtype}[S, 70, 24]", f"{dtype}[24, 40]", f"{dtype}[S, 40, 75]"]
+    assert Device(make(types, build)).kernels() == ["contraction", "pointwise"]
+    device = Device(add_before_moving(make(types, build)))
+    assert device.kernels() == ["contraction"]
+    for size in (0, 1, 3):
+        arrays = sample(dtype, size, 70, 24), sample(dtype, 24, 40, seed=1) / 8, sample(dtype, size, 40, 75, seed=2)
+        device.check(*(array.astype(dtype.numpy) for array in arrays), bound=16 * precision(dtype))
 
 
 def test_parts_of_a_sum_are_added_up_in_the_order_that_is_asked_for() -> None:
