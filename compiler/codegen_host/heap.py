@@ -3,17 +3,22 @@
     i64 onnxc_grow(ptr buffer, i64 bytes, i64 kept)
 
 lets a buffer, which has its address in one word and its bytes in the next, hold at least so many bytes; the first
-`kept` stay. It gives 0, or 1 where there is no memory.
+`kept` stay. It gives 0, or 1 where there is no memory. Buffers of 2 MiB and more lie in huge pages where the kernel has
+any: in small ones the first call takes a fault for every 4 KiB, and later calls miss addresses again and again.
 """
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.planning.place_buffers import ALIGNMENT_BYTES
+from onnxc.runtime.cpu import HUGE_PAGE_BYTES
 from onnxc.runtime.program import BUFFER_WORDS, HEAP_BUFFERS
 
 __all__ = ["buffer_address", "buffer_of", "call_grow", "exchange", "heap_functions"]
 
 GROW = "onnxc_grow"
+
+_HUGE_PAGES = 14
+"""MADV_HUGEPAGE of Linux."""
 
 
 def heap_functions() -> tuple[FunctionBuilder, ...]:
@@ -24,8 +29,15 @@ def heap_functions() -> tuple[FunctionBuilder, ...]:
     # By half at least, so that what grows with every round is not copied with every round.
     wanted = f.smax(nbytes, f.add(capacity, f.lshr(capacity, 1)))
     rounded = f.and_(f.add(wanted, ALIGNMENT_BYTES - 1), -ALIGNMENT_BYTES)
-    new = f.call("aligned_alloc", "ptr", ALIGNMENT_BYTES, rounded)
+    is_large = f.icmp("sge", rounded, HUGE_PAGE_BYTES)
+    new = f.call("aligned_alloc", "ptr", f.select(is_large, HUGE_PAGE_BYTES, ALIGNMENT_BYTES), rounded)
     f.if_(f.is_null(new), lambda: f.ret(1))
+
+    def advise() -> None:
+        # Whole pages alone, so that a buffer is no larger for them. Where the kernel has none the memory is good too.
+        f.call("madvise", "i32", new, f.and_(rounded, -HUGE_PAGE_BYTES), f.constant("i32", _HUGE_PAGES))
+
+    f.if_(is_large, advise)
 
     def keep() -> None:
         f.call("memcpy", "ptr", new, old, kept)

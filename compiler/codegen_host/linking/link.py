@@ -25,8 +25,8 @@ _LIBM_STEMS = (
     "round", "roundeven", "scalbn", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )  # fmt: skip
 _LIBM = frozenset(stem + suffix for stem in _LIBM_STEMS for suffix in ("", "f"))
-# The first two are what the heap of a call is made of (codegen_host/heap.py).
-_LIBC = frozenset({"aligned_alloc", "free", "bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
+# The first three are what the heap of a call is made of (codegen_host/heap.py).
+_LIBC = frozenset({"aligned_alloc", "free", "madvise", "bcmp", "bzero", "memcmp", "memcpy", "memmove", "memset"})
 
 # The loader gives an image that names no versions the oldest of a function. Of memcpy glibc keeps one with vectors of
 # 16 bytes; memmove has one version, the fastest of the processor, and does all that memcpy does. i64[128, 128] repeated
