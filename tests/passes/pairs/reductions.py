@@ -1,5 +1,6 @@
 """Pairs for rules/reductions.py."""
 
+from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.passes.simplify.rules import reductions as r
 from tests.passes.golden import M, N, Pair, boolean, f32, i64
 
@@ -45,6 +46,9 @@ FIRES = {
             lambda b, x: b.reduce(b.reshape(x, (3, 1)), "sum", [0]),
         ),
         Pair((f32(3),), lambda b, x: b.neg(b.op("reduce", [x], {"kind": "sum", "axes": ()})[0]), lambda b, x: b.neg(x)),
+    ],
+    r.search_units: [
+        Pair((f32(N, 1),), lambda b, x: b.arg_reduce(x, "max", 1), lambda b, x: b.full((N,), 0, I64)),
     ],
     r.normalize_units: [
         Pair((f32(N, 1, 3),), lambda b, x: b.softmax(x, 1), lambda b, x: b.exp(b.sub(x, x))),
@@ -119,6 +123,7 @@ REFUSES = {
         Pair((f32(N, 90, 90),), lambda b, x: _square(b, x, "max", 41, 1)),
     ],
     r.reduce_units: [Pair((f32(N, 2),), lambda b, x: b.reduce(x, "max", [0]))],
+    r.search_units: [Pair((f32(1, N),), lambda b, x: b.arg_reduce(x, "max", 1))],
     r.normalize_units: [Pair((f32(1, N),), lambda b, x: b.softmax(x, 1))],
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
     r.reduce_broadcast: [

@@ -5,6 +5,7 @@ from math import prod
 
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import at_least
+from onnxc.compiler.ir.dtypes import I64
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
@@ -23,6 +24,14 @@ def reduce_units(op: Op, build: Builder) -> Value | None:
     kept = [axis for axis in range(x.rank) if axis not in units]
     dense = build.with_shape(x, [x.shape[axis] for axis in kept])
     return build.reduce(dense, op.text("kind"), [kept.index(axis) for axis in axes if axis not in units])
+
+
+@rule("arg_reduce")
+def search_units(op: Op, build: Builder) -> Value | None:
+    """arg_reduce(x) along an axis of size 1 = 0"""
+    if op.operands[0].shape[op.int("axis")] != 1:
+        return None
+    return build.full(op.result.shape, 0, I64)
 
 
 @rule("softmax", "log_softmax")
