@@ -59,8 +59,8 @@ def test_what_the_host_and_results_read_stays_as_it_is() -> None:
 
 def test_parameters_that_callers_pass_are_not_packed() -> None:
     made = planned(lambda ir, x, w, v: product(ir, w, x))
-    assert list(map(str, made.shares)) == ["share 0"]
-    assert parameters(made) == ["x0", "x1"]
+    assert list(map(str, made.shares)) == ["share 0 in axes [1, 0]"]
+    assert parameters(made) == ["x0", "x1 in axes [1, 0]"]
 
 
 def test_a_share_in_another_layout_than_its_kernel_reads_is_rejected() -> None:

@@ -164,3 +164,17 @@ def test_a_reshape_is_dense_and_a_slice_is_not() -> None:
     assert is_dense(flat)
     assert part is not None
     assert not is_dense(part)
+
+
+def test_a_whole_buffer_has_any_shape_that_a_guard_holds_as_long() -> None:
+    """Of a part of one that is not known."""
+
+    def view(build: Callable[[Builder, Value], Value]) -> View | None:
+        body = make(["f32[N, M]"], build).main.body
+        return _moved(body.parameters[0], body.results[0])
+
+    dense = view(lambda ir, x: ir.reshape(x, (4, 3, 2)))
+    assert dense is not None
+    assert (dense.shape, dense.offset, dense.strides) == ((4, 3, 2), 0, (6, 2, 1))
+    assert view(lambda ir, x: ir.reshape(ir.transpose(x, (1, 0)), (4, 6))) is None
+    assert view(lambda ir, x: ir.reshape(ir.slice(x, (0, 1), (N, 2)), (4, 6))) is None

@@ -109,4 +109,5 @@ def _layers() -> Iterator[OperatorCase]:
         operand("c", "float32", (1, 128, 32)),
         operand("s", "float32", (1, 128, 32)),
     )
-    yield case("RotaryEmbedding(x, c, s)", *rotary, opset=23)
+    for call in ("RotaryEmbedding(x, c, s)", "RotaryEmbedding<interleaved = 1>(x, c, s)"):
+        yield from in_forms([case(call, *rotary, opset=23)], "open")

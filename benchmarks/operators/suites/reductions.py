@@ -28,6 +28,9 @@ def cases() -> Iterator[OperatorCase]:
         yield _fold(kind, dtype, shape, axes)
     for kind, (shape, axes) in product(("ReduceSum", "ReduceMean", "ReduceMax"), FOLDED[:8]):
         yield from in_forms([_fold(kind, "float32", shape, axes)], *FORMS)
+    # Short rows of a length that only a call tells, among several axes.
+    for kind, columns in product(("ReduceSum", "ReduceMax", "ReduceLogSumExp"), (1, 5, 8, 28)):
+        yield from in_forms([_fold(kind, "float32", (8, 32, 14, columns), (3,))], "open", "after")
     yield from _extrema()
     yield from _scans()
 
@@ -51,6 +54,9 @@ def _extrema() -> Iterator[OperatorCase]:
         yield last
         first = case(f"ArgMax<axis = {axis}, keepdims = 0>(x)", operand("x", "float32", shape))
         yield from in_forms([first], "symbolic", "transposed", "sliced", "after")
+    for columns in (1, 7, 28):
+        short = case("ArgMax<axis = 3, keepdims = 0>(x)", operand("x", "float32", (8, 32, 14, columns)))
+        yield from in_forms([short], "open", "after")
 
 
 def _scans() -> Iterator[OperatorCase]:
