@@ -133,7 +133,8 @@ def _multiply(op: Op, build: Rewriter, bytes: Sequence[DType]) -> Value | Refusa
     a, b = _as_one_of(bytes, a, build), _as_one_of(bytes, b, build)
     summed = [letter for letter in left if letter not in result]
     if set(left + right) - set(result) != set(left) & set(right) - set(result):
-        return Refusal("a letter that is summed is in one operand alone")
+        # What one operand alone has is summed before, see `sum_own_letters`.
+        return None
     sizes = dict(zip(left + right, a.source.shape + b.source.shape, strict=True))
     spreads = ((a.zero, left), (a.scale, left), (b.zero, right), (b.scale, right))
     if any(letters[axis] in summed for spread, letters in spreads if spread is not None for axis in spread.axes):
