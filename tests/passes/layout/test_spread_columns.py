@@ -33,6 +33,7 @@ def _op(x: tuple[Dim, ...], w: tuple[Dim, ...], spread: int, groups: int = 1, st
         (_op((1, 20, 20, 16), (64, 16, 3, 3), 2), False),
         (_op((1, 20, 20, 16), (16, 1, 3, 3), 2, 16), False),
         (_op((1, 20, 20, 16), (16, 2, 3, 3), 2, 8), False),
+        (_op((2, 14, 40, 2), (6, 1, 1, 7), 4, 2), True),
         # There is no kernel, or one of windows.
         (_op((1, 20, 20, 16), (1, 16, 3, 3), 1), False),
         (_op((1, 20, 20, 16), (1, 16, 3, 3), 1, 1, 2), False),
