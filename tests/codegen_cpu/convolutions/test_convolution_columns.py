@@ -24,6 +24,8 @@ FORMS = [
     Convolution("columns", (N, 3, 700), (2, 3, 9), (1,), (8,), (8,), (1,), 1, (2,)),
     Convolution("columns", (N, 5, 3), (17, 5, 4), (1,), (1,), (0,), (1,), 1, (3,)),
     Convolution("columns", (N, 4, 3, 5, 4), (2, 4, 2, 3, 4), (1, 1, 1), (1, 0, 3), (1, 2, 3), (1, 2, 1), 1, (1, 2, 3)),
+    Convolution("columns", (N, 17, 7, 7), (1, 17, 3, 3), ONES, ONES, ONES, ONES),
+    Convolution("columns", (N, 16, 4, 19), (2, 8, 2, 4), ONES, (0, 3), (1, 0), (1, 2), 2),
     Convolution("columns", (N, 4, 8, 11), (2, 2, 3, 2), ONES, NONE, NONE, TWOS, 2, (1, 2)),
 ]
 
