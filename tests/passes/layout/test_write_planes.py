@@ -7,7 +7,7 @@ from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.passes.layout.write_planes import write_planes
-from tests.passes.golden import N, Pair, check_pair, f32
+from tests.passes.golden import N, Pair, built, check_pair, f32
 
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
@@ -197,3 +197,14 @@ PAIRS = {
 @pytest.mark.parametrize("pair", PAIRS)
 def test_results_are_planes_where_that_is_less_work(pair: str) -> None:
     check_pair(write_planes, PAIRS[pair])
+
+
+@pytest.mark.parametrize(("line", "expected"), [(100, "n0c"), (200, "nc0")])
+def test_filters_of_a_call_that_meet_long_lines_write_planes(line: int, expected: str) -> None:
+    def build(b: Builder, x: Value, w: Value) -> Value:
+        ones = (1,)
+        return b.transpose(b.convolution(x, w, ones, ones, ones, ones, dimensions=channels_innermost(1)), (0, 2, 1))
+
+    module = write_planes(built([f32(1, line, 80), f32(128, 80, 3)], build))
+    (convolution,) = (op for op in module.main.body.ops if op.name == "convolution")
+    assert convolution.text("dimensions").partition("->")[2] == expected
