@@ -512,8 +512,9 @@ class _Fusion:
 
     def _is_rather_read(self, op: Op, value: Value) -> bool:
         """Whether `value`, which `op` makes, is in memory, or had better be, as others use it and it takes work."""
-        is_shared = len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT
-        return self._is_in_memory(op, value) or is_shared or _is_filled_up(op)
+        if self._is_in_memory(op, value) or _is_filled_up(op):
+            return True
+        return len(self.uses[value]) > 1 and self.costs[value] > REPEAT_LIMIT
 
     def _is_in_memory(self, op: Op, value: Value) -> bool:
         return op not in self.inside or value in self.buffered or not self._is_recomputable(op)
