@@ -16,8 +16,8 @@ F32 = np.dtype(np.float32)
 def summed_otherwise(meaning: Meaning, usual: Meaning) -> Meaning:
     """As `meaning`, where products of f32 are not rounded: those fused to a sum may be beyond f32.
 
-    A finite sum of which some terms alone are beyond f32 is NaN, and the sum where NaN is usual: whether a partial sum
-    is beyond f32 too follows from the order.
+    A sum of which some terms alone are beyond f32, of an infinite one such of the other sign, is NaN, and the sum where
+    NaN is usual: whether a partial sum is beyond f32 too follows from the order.
     """
 
     def apply(operands: Arrays, attributes: Attributes) -> tuple[np.ndarray, ...]:
@@ -26,10 +26,12 @@ def summed_otherwise(meaning: Meaning, usual: Meaning) -> Meaning:
         inside = {**attributes, "dtype": np.dtype(np.float64)}
         wide = [operand.astype(np.float64) for operand in operands]
         (result,) = meaning(wide, inside)
-        (magnitude,) = meaning([np.abs(np.where(np.isfinite(operand), operand, 0)) for operand in wide], inside)
+        finite = [np.where(np.isfinite(operand), operand, 0) for operand in wide]
+        (magnitude,), (signed,) = meaning([np.abs(operand) for operand in finite], inside), meaning(finite, inside)
         most = np.finfo(F32).max
-        is_undecided = (magnitude > most) & (np.abs(result) <= most)
         with np.errstate(all="ignore"):
+            opposed = (magnitude - np.sign(result) * signed) / 2
+            is_undecided = np.where(np.isinf(result), opposed > most, (magnitude > most) & (np.abs(result) <= most))
             is_usual = np.isnan(usual(operands, attributes)[0])
             return (np.where(is_undecided & ~is_usual, np.nan, result).astype(F32),)
 

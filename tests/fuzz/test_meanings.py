@@ -165,6 +165,8 @@ def test_a_product_may_be_beyond_f32_where_the_sum_is_infinite_anyway(name: str)
         ((3e38, -1e38, -1e38), False),
         ((1e38, 1e38, 1e38), True),
         ((inf, 3e38, 3e38), True),
+        ((-inf, 3e38, 3e38), False),
+        ((inf, 3e38, -3e38), True),
     ],
 )
 def test_an_order_of_adding_up_may_overflow_where_others_do_not(name: str, x: tuple[float, ...], settled: bool) -> None:
