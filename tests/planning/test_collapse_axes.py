@@ -103,6 +103,32 @@ CASES: dict[str, tuple[Sequence[str], Callable[..., Value], Sequence[tuple[Dim, 
         lambda ir, x: ir.reduce(ir.reshape(x, (N, 4, 7 * M)), "sum", (1,)),
         [(N, 4, 7 * M), (N, 7 * M)],
     ),
+    "part of an axis, before one of one element": (
+        ["f32[N, 9, 1]"], lambda ir, x: ir.arg_reduce(ir.slice(x, (0, 2, 0), (N, 5, 1)), "max", 1), [(N, 9), (N,)]
+    ),
+    "part of the first axis": (
+        ["f32[5, 4, M, 7]"],
+        lambda ir, x: ir.reduce(ir.slice(x, (1, 0, 0, 0), (3, 4, M, 7)), "max", (3,)),
+        [(20 * M, 7), (12 * M,)],
+    ),
+    "part of one in the middle": (
+        ["f32[N, 4, M, 7]"],
+        lambda ir, x: ir.reduce(ir.slice(x, (0, 1, 0, 0), (N, 2, M, 7)), "max", (3,)),
+        [(N, 4 * M, 7), (N, 2 * M)],
+    ),
+    "every other row": (
+        ["f32[6, 4, 3, 7]"],
+        lambda ir, x: ir.reduce(ir.slice(x, (1, 0, 0, 0), (3, 4, 3, 7), (2, 1, 1, 1)), "max", (3,)),
+        [(6, 12, 7), (3, 12)],
+    ),
+    "backwards": (
+        ["f32[N, 4, M, 7]"], lambda ir, x: ir.reduce(ir.reverse(x, 2), "sum", (3,)), [(4 * N, M, 7), (4 * N, M)]
+    ),
+    "one of an axis": (
+        ["f32[4, 5, M, 7]"],
+        lambda ir, x: ir.reduce(ir.slice(x, (1, 2, 0, 0), (1, 3, M, 7)), "max", (3,)),
+        [(4, 5 * M, 7), (3 * M,)],
+    ),
     "no elements": (["f32[N, 0, 4, 7]"], lambda ir, x: ir.reduce(x, "sum", (3,)), [(0, 7), (0,)]),
     "a fold of one element": (["f32[N, 4, 1]"], lambda ir, x: ir.reduce(x, "sum", (2,)), [(N, 4, 1), (N, 4)]),
     "what is not known here": (

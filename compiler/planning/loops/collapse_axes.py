@@ -13,7 +13,7 @@ from onnxc.compiler.ir.primitive import PRIMITIVES
 from onnxc.compiler.ir.types import TensorType
 
 _FOLDS = ("reduce", "arg_reduce", "scan_axis")
-_MOVEMENTS = ("broadcast", "transpose", "reshape")
+_MOVEMENTS = ("broadcast", "transpose", "reshape", "slice")
 
 _Joint = tuple[Value, int]
 """What is between an axis of more than one element, by its ordinal among these, and the next such axis."""
@@ -62,6 +62,8 @@ def _link(op: Op, joints: "_Joints") -> None:
                     joints.isolate(operand, own)
         case "transpose":
             joints.follow(result, op.operands[0], {axis: op.ints("permutation")[axis] for axis in long})
+        case "slice":
+            _link_slice(op, joints)
         case "reduce" | "arg_reduce":
             axes = op.ints("axes") if op.name == "reduce" else (op.int("axis"),)
             kept = [axis for axis in range(op.operands[0].rank) if axis not in axes]
@@ -71,6 +73,18 @@ def _link(op: Op, joints: "_Joints") -> None:
                 joints.follow(result, operand, {axis: axis for axis in long})
     if op.name == "scan_axis":
         joints.isolate(result, op.int("axis"))
+
+
+def _link_slice(op: Op, joints: "_Joints") -> None:
+    """A part of an axis is one with those behind it that are taken whole, where it is in one piece."""
+    (operand,), result = op.operands, op.result
+    joints.follow(result, operand, {axis: axis for axis in _long_axes(result)})
+    for axis in _long_axes(operand):
+        is_whole = op.dims("starts")[axis] == 0 and result.shape[axis] == operand.shape[axis]
+        if op.ints("steps")[axis] != 1:
+            joints.isolate(operand, axis)
+        elif not is_whole:
+            joints.cut_before(operand, axis)
 
 
 def _link_reshape(op: Op, joints: "_Joints") -> None:
@@ -102,6 +116,12 @@ class _Joints:
         """Leaves an axis by itself."""
         for joint, pair in enumerate(pairwise(_long_axes(value))):
             if axis in pair:
+                self.cut((value, joint))
+
+    def cut_before(self, value: Value, axis: int) -> None:
+        """Leaves an axis to those behind it."""
+        for joint, (_, behind) in enumerate(pairwise(_long_axes(value))):
+            if axis == behind:
                 self.cut((value, joint))
 
     def unite(self, one: _Joint, other: _Joint) -> None:
@@ -159,10 +179,28 @@ class _Collapsed:
 
     def _moved(self, op: Op) -> Value:
         operand = self.values[op.operands[0]]
+        if op.name == "slice":
+            return self._sliced(op, operand)
         is_turned = op.name == "transpose" and self._turn(op) != sorted(self._turn(op))
         if operand.shape == self._type(op.result).shape and not is_turned:
             return operand
         return self._add(op, (operand,), self._attributes(op))
+
+    def _sliced(self, op: Op, operand: Value) -> Value:
+        """A part, without the axes of which it has one element."""
+        sizes, (whole,), starts, shape, steps = op.result.shape, op.operands, list[Dim](), list[Dim](), list[int]()
+        for first, *behind in self._groups(whole):
+            starts.append(op.dims("starts")[first] * product(whole.shape[axis] for axis in behind))
+            shape.append(product(sizes[axis] for axis in (first, *behind)))
+            steps.append(op.ints("steps")[first])
+        attributes: Attributes = {"starts": tuple(starts), "shape": tuple(shape), "steps": tuple(steps)}
+        part = Op("slice", (operand,), attributes, (), (TensorType(operand.dtype, tuple(shape)),), op.location)
+        self.ops.append(part)
+        if tuple(shape) == self._shape(op.result):
+            return part.result
+        dropped = Op("reshape", (part.result,), {"shape": self._shape(op.result)}, (), (self._type(op.result),))
+        self.ops.append(dropped)
+        return dropped.result
 
     def _attributes(self, op: Op) -> Attributes:
         operand = op.operands[0] if op.operands else None
