@@ -10,7 +10,13 @@ FIRES = {
     ],
     r.search_first: [
         Pair((f32(N, 5),), lambda b, x: b.top_k(x, 1, 1), lambda b, x: _first(b, x, "max", 1)),
-        Pair((i64(4, N),), lambda b, x: b.top_k(x, 1, 0, largest=False), lambda b, x: _first(b, x, "min", 0)),
+        # A guard holds that there is an element, as of any k.
+        Pair(
+            (i64(N, 4),),
+            lambda b, x: b.top_k(x, 1, 0, largest=False),
+            lambda b, x: _first(b, x, "min", 0),
+            sizes=(1, 3),
+        ),
     ],
 }
 
@@ -19,6 +25,7 @@ REFUSES = {
     r.search_first: [
         Pair((f32(2, 5),), lambda b, x: b.top_k(x, 2, 1)),
         Pair((f32(2, 5),), lambda b, x: b.top_k(x, 1, 1, largest=False)),
+        Pair((f32(5, N),), lambda b, x: b.top_k(x, 1, 0)),
     ],
 }
 
