@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 
-from onnxc.compiler.codegen_cpu.element_types import memory_type
+from onnxc.compiler.codegen_cpu.convolutions.float_convolution import FloatConvolution
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.column_kernels import ColumnKernel
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.columns import ColumnSums, column_sums
 from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
 from onnxc.compiler.codegen_cpu.write_result import write_result
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions
-from onnxc.compiler.planning.loops.views import View, operand_views
-from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.compiler.planning.loops.views import operand_views
 from onnxc.runtime.records import record
 
 
@@ -52,31 +51,8 @@ class _Block:
 
 
 @record
-class _Columns:
-    frame: KernelFrame
-    op: Op
-    x: View
-    w: View
+class _Columns(FloatConvolution):
     sums: ColumnSums
-
-    @cached_property
-    def schedule(self) -> ConvolutionSchedule:
-        return self.frame.kernel.scheduled(ConvolutionSchedule)
-
-    @cached_property
-    def element(self) -> str:
-        return memory_type(self.op.dtype())
-
-    @cached_property
-    def vector(self) -> str:
-        return vector_type(self.element, self.frame.lanes)
-
-    @cached_property
-    def registers(self) -> tuple[int, int]:
-        """How many taps are multiplied at once, and pixels."""
-        registers = self.schedule.registers
-        assert registers is not None, self.schedule
-        return registers.rows, registers.columns
 
     @property
     def panels(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from math import prod
 
+from onnxc.compiler.codegen_cpu.convolutions.float_convolution import FloatConvolution
 from onnxc.compiler.codegen_cpu.element_types import memory_type, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.packing import read_strided, steps_of
@@ -71,34 +72,15 @@ class _Turned:
 
 
 @record
-class _Planes:
+class _Planes(FloatConvolution):
     """most: the window of a unit with the most planes, lines and columns, for which there is room."""
 
-    frame: KernelFrame
-    op: Op
-    x: View
-    w: View
     most: PlaneWindow
 
     @cached_property
     def window(self) -> PlaneWindow:
         """What a unit reads."""
         return window_at_call(self.most)
-
-    @cached_property
-    def element(self) -> str:
-        return memory_type(self.op.dtype())
-
-    @cached_property
-    def vector(self) -> str:
-        return vector_type(self.element, self.frame.lanes)
-
-    @cached_property
-    def registers(self) -> tuple[int, int]:
-        """How many filters are summed at once, and pixels."""
-        registers = self.frame.kernel.scheduled(ConvolutionSchedule).registers
-        assert registers is not None, self.frame.kernel.schedule
-        return registers.rows, registers.columns
 
     @cached_property
     def filters(self) -> int:

@@ -9,22 +9,21 @@ B and A of F(2 x 2, 3 x 3) in Lavin and Gray, Fast Algorithms for Convolutional 
 from collections.abc import Sequence
 from functools import cached_property, partial, reduce
 
+from onnxc.compiler.codegen_cpu.convolutions.float_convolution import FloatConvolution
 from onnxc.compiler.codegen_cpu.convolutions.window_addresses import WindowAddresses, even_chunks
-from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, multiply_gathered, pointer_library
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.filter_layouts import FiltersInTwoForms
 from onnxc.compiler.planning.layouts import known_sizes
 from onnxc.compiler.planning.loops.convolution_sums import SummedAxis, Sums
-from onnxc.compiler.planning.loops.views import View, operand_views
-from onnxc.compiler.planning.schedules import ConvolutionSchedule
+from onnxc.compiler.planning.loops.views import operand_views
 from onnxc.runtime.records import record
 
 SIDE, READ = 2, 4
@@ -48,24 +47,7 @@ def emit_winograd(frame: KernelFrame, op: Op, name: str) -> KernelCode:
 
 
 @record
-class _Winograd:
-    frame: KernelFrame
-    op: Op
-    x: View
-    w: View
-
-    @cached_property
-    def schedule(self) -> ConvolutionSchedule:
-        return self.frame.kernel.scheduled(ConvolutionSchedule)
-
-    @cached_property
-    def element(self) -> str:
-        return memory_type(self.op.dtype())
-
-    @cached_property
-    def vector(self) -> str:
-        return vector_type(self.element, self.frame.lanes)
-
+class _Winograd(FloatConvolution):
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """(filters, channels)."""
