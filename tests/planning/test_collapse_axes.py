@@ -16,7 +16,7 @@ from onnxc.compiler.planning.loops.collapse_axes import collapse_axes
 from tests.planning.plans import make
 
 N, M = Size.symbol("N"), Size.symbol("M")
-SIZES = {"N": 3, "M": 2}
+SIZES, NAMES = {"N": 3, "M": 2}, ("x0", "x1", "x2")
 
 
 def _softmax(ir: Builder, x: Value, axis: int) -> Value:
@@ -92,6 +92,13 @@ CASES: dict[str, tuple[Sequence[str], Callable[..., Value], Sequence[tuple[Dim, 
         lambda ir, x: ir.reduce(ir.add(x, ir.transpose(x, (1, 0, 2))), "max", (2,)),
         [(4, 4, 5), (4, 4)],
     ),
+    "two folds, of which one is by an axis": (
+        ["f32[N, 4, M]", "f32[N, 4, M]", "f32[4]"],
+        lambda ir, x, y, z: ir.add(
+            ir.reduce(x, "sum", (1, 2)), ir.reduce(ir.mul(y, ir.broadcast(z, (1,), y.shape)), "sum", (1, 2))
+        ),
+        [(N, 4, M), (N, 4, M), (4,), (N,)],
+    ),
     "split axes, of memory that is in one piece": (["f32[N, 6, M]"], _means_of_groups, [(6 * N * M,), (6 * N * M,)]),
     "joined axes": (
         ["f32[N, 4, M, 7]"],
@@ -154,9 +161,9 @@ def test_axes_that_are_gone_through_alike_are_one(case: str) -> None:
     after = Module("m", (Function("main", body, before.main.result_names, before.main.symbols),))
     rng = np.random.default_rng(0)
     feeds = [_drawn(value.shape, rng) for value in before.main.body.parameters]
-    (expected,) = interpret(before, dict(zip(("x0", "x1"), feeds, strict=False)))
+    (expected,) = interpret(before, dict(zip(NAMES, feeds, strict=False)))
     moved = [x.reshape(_sizes(value.shape)) for x, value in zip(feeds, block.parameters, strict=True)]
-    (actual,) = interpret(after, {"sizes": _drawn((N, M), rng), **dict(zip(("x0", "x1"), moved, strict=False))})
+    (actual,) = interpret(after, {"sizes": _drawn((N, M), rng), **dict(zip(NAMES, moved, strict=False))})
     assert np.asarray(actual).dtype == np.asarray(expected).dtype
     np.testing.assert_allclose(np.ravel(np.asarray(actual)), np.ravel(np.asarray(expected)), rtol=1e-5)
 
