@@ -134,7 +134,7 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         if offset.vector is None and offset.step == 1:
             loaded = self._side_by_side(vector, f.gep(pointer, offset.base, memory))
         elif offset.vector is None and isinstance(offset.step, Reg) and self.has_first:
-            loaded = self._by_step(vector, f.gep(pointer, offset.base, memory), offset)
+            loaded = self._by_step(memory, f.gep(pointer, offset.base, memory), offset)
         elif offset.vector is None and self.mask is None and is_shuffled(offset.step):
             address = f.gep(pointer, offset.base, memory)
             parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(self.lanes, offset.step)]
@@ -150,15 +150,15 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
             return f.load(vector, address)
         return masked_load(f, vector, address, self.mask, passthru=f.constant(vector, 0))
 
-    def _by_step(self, vector: str, address: Reg, offset: Index) -> Reg:
+    def _by_step(self, memory: str, address: Reg, offset: Index) -> Reg:
         """The same where only the call knows how far apart they are: mostly side by side, or all are one.
 
         32 x 16 lines of 48 elements to which others of open sizes were added took 37 us by gathers.
         """
-        f = self.f
+        f, vector = self.f, vector_type(memory, self.lanes)
 
         def one() -> list[Reg]:
-            return [f.splat(f.load(vector.rsplit(maxsplit=1)[-1].rstrip(">"), address), self.lanes)]
+            return [f.splat(f.load(memory, address), self.lanes)]
 
         def apart() -> list[Reg]:
             return [self._gather(vector, address, self._lane_offsets(offset))]
