@@ -273,11 +273,9 @@ def _ready_texts(value: object) -> np.ndarray | None:
         return None
     if value.dtype.kind == "U":
         return value.astype(object, order="C")
-    is_texts = value.dtype.kind == "O" and _TEXT.issuperset(map(type, value.ravel().tolist()))
+    is_texts = value.dtype.kind == "O" and list(map(type, value.ravel().tolist())).count(str) == value.size
     return value if is_texts else None
 
-
-_TEXT = frozenset((str,))
 
 _COMMON_NAMES: Mapping[str, object] = {
     "InputError": InputError, "OnnxcError": OnnxcError, "UNFIT": UNFIT, "host_error": host_error,

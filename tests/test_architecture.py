@@ -134,7 +134,8 @@ EVERYWHERE = ("onnxc.runtime.records",)
 # Where each library that is not for everyone may be imported; those of the last row, nowhere.
 LIBRARIES = {
     "google": ("onnxc.compiler.frontend", "onnxc.serving"),
-    **dict.fromkeys(("grpc", "starlette", "uvicorn", "orjson"), ("onnxc.serving",)),
+    **dict.fromkeys(("grpc", "starlette", "uvicorn"), ("onnxc.serving",)),
+    "orjson": ("onnxc.serving", "onnxc.runtime.host.decimals"),
     "llvmlite": ("onnxc.compiler.codegen_host", "onnxc.compiler.codegen_cpu"),
     "triton": ("onnxc.compiler.codegen_gpu",),
     "cupy": ("onnxc.runtime",),

@@ -99,6 +99,44 @@ def test_numbers_are_read_as_python_reads_each(words: list[str]) -> None:
             assert_same(parsed_decimals(x, dtype), expected)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "words"),
+    [
+        (I64, ["9223372036854775807", "-9223372036854775808", "0"]),
+        (U64, ["18446744073709551615", "0"]),
+        (I64, ["-5", "007", "-0"]),
+        (I64, ["5", "1e3", "2.5"]),
+        (F64, ["-0", "0", "5"]),
+        (F64, ["0", "5", "-0"]),
+        (F64, ["-0.0", "-0.5", "1e5"]),
+        (F64, ["9007199254740993", "-9223372036854775809", "1" * 400]),
+        (F64, ["9007199254740993", "123456789012345678"]),
+        (F64, ["0.1", "1e999", "4.9e-324", "2.2250738585072011e-308"]),
+        (F64, [".5", "5.", "+5", " 5 ", "1_0"]),
+        (F64, ["nan", "-inf", "Infinity"]),
+    ],
+    ids=str,
+)
+def test_numbers_that_are_read_together_are_what_each_is_alone(dtype: np.dtype, words: list[str]) -> None:
+    parse = float if dtype == F64 else _integer
+    assert_same(parsed_decimals(np.array(words, object), dtype), np.array([parse(word) for word in words], dtype))
+
+
+@pytest.mark.parametrize(
+    "words", [["1,2", ""], ["", "1,2"], ["1", "", "2"], ["1", "2,"], ["1", "-"], ["-", "1"], ["[1", "2],3"]]
+)
+@pytest.mark.parametrize("dtype", [F64, I64, U64], ids=str)
+def test_texts_with_commas_are_no_numbers(dtype: np.dtype, words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"invalid literal|could not convert"):
+        parsed_decimals(np.array(words, object), dtype)
+
+
+@pytest.mark.parametrize("words", [["9223372036854775808", "0"], ["-9223372036854775809", "0"]], ids=str)
+def test_integers_that_the_type_cannot_hold_are_refused(words: list[str]) -> None:
+    with pytest.raises(OverflowError):
+        parsed_decimals(np.array(words, object), I64)
+
+
 def _integer(word: str) -> int:
     try:
         return int(word)
@@ -143,6 +181,28 @@ def test_floats_that_are_integers_are_written_as_other_floats_are(
 ) -> None:
     assert decimals_of(np.array(values, dtype)).tolist() == written
     assert [decimals_of(np.array([value], dtype)).tolist()[0] for value in values] == written
+
+
+NOT_FINITE = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.integers(-(10**17), 10**17).map(float), max_size=4))
+def test_doubles_are_written_as_python_writes_them(values: list[float]) -> None:
+    written = [repr(value).removesuffix(".0") for value in values]
+    assert decimals_of(np.array(values, np.float64)).tolist() == [NOT_FINITE.get(each, each) for each in written]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_other_floats_are_written_with_eight_digits(dtype: type[np.floating]) -> None:
+    """Also next to powers of ten, and where what has more digits is half between two of eight."""
+    rng = np.random.default_rng(0)
+    powers = (10.0 ** rng.integers(-5, 5, 500)).astype(dtype)
+    next_to = np.nextafter(powers, rng.choice([-9, 9], 500).astype(dtype))
+    halves = (rng.integers(-(2**10), 2**10, 500) / 2.0 ** rng.integers(0, 24, 500)).astype(dtype)
+    odd = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, np.finfo(dtype).max, np.finfo(dtype).tiny], dtype)
+    for x in (powers, next_to, halves, odd, rng.standard_normal(500).astype(dtype)):
+        expected = [f"{value:.8g}" for value in x.astype(np.float32).tolist()]
+        assert decimals_of(x).tolist() == [NOT_FINITE.get(each, each) for each in expected]
 
 
 @pytest.mark.parametrize("is_exact", [False, True])
