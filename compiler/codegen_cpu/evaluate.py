@@ -17,9 +17,9 @@ from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.rounded_once import INSTRUCTION_SETS, emit_rounded_once, rounded_once
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
 from onnxc.compiler.codegen_cpu.shuffles import can_permute, is_shuffled, part_offsets, permute, take_strided
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dims import Dim, at_least
 from onnxc.compiler.ir.dtypes import I64, DType

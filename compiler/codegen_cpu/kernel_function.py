@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import LibraryFunction
 from onnxc.compiler.codegen_host.effort import stepping_effort
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dim_functions import maximum
 from onnxc.compiler.ir.dims import Dim, floordiv

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from onnxc.compiler.codegen_cpu.sorting import Ordering
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, register, vector_type
 from onnxc.runtime.records import record
 
 KEY_BITS = 32

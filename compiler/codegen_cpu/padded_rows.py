@@ -5,8 +5,7 @@ from functools import reduce
 
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.loops.inner_columns import InnerColumns
 

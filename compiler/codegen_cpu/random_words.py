@@ -1,7 +1,7 @@
 """Random words as LLVM IR."""
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Reg, as_reg, vector_type
 from onnxc.compiler.codegen_host.philox import WordArithmetic, philox
 
 

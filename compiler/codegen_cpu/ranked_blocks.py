@@ -4,9 +4,9 @@ To take one of n keys about 2 sqrt(n / lanes) vectors are read: those of its blo
 Nothing is sorted before, and no branch depends on a key.
 """
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import whole_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, register, vector_type
 from onnxc.runtime.records import record
 
 NO_KEY = -(1 << 31)

@@ -6,9 +6,8 @@ from onnxc.compiler.codegen_cpu.copies import Span, copy_row
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.evaluate import Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
-from onnxc.compiler.codegen_host.llvm_ir import FALSE, as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import FALSE, Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.loops.views import row_major
 

@@ -12,9 +12,8 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import PART_BITS, element_bits, turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, register, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Value

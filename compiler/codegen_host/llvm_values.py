@@ -43,6 +43,10 @@ class Reg:
         return self.text[0] not in "%@"
 
 
+TRUE = Reg("true", "i1")
+FALSE = Reg("false", "i1")
+
+
 # An integer operand: a register, or a constant known while the code is written.
 Int = Reg | int
 # An operand of a floating-point instruction; constants take the type of the other operand.
@@ -135,3 +139,8 @@ def literal(type: str, value: float | Sequence[float]) -> str:
 def constant(type: str, value: float | Sequence[float]) -> Reg:
     """A literal operand; a scalar given for a vector type is repeated in every lane."""
     return Reg(literal(type, value), type)
+
+
+def as_reg(value: Int) -> Reg:
+    """The operand as a register; a constant becomes an i64 literal."""
+    return value if isinstance(value, Reg) else constant("i64", value)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnxc.compiler.codegen_host.heap import buffer_address, buffer_of, call_grow
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.codegen_host.sizes import emit_estimate, emit_saturated_size, emit_size
 from onnxc.compiler.diagnostics import Location
 from onnxc.compiler.ir.dim_symbols import symbols_of

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from onnxc.compiler.codegen_host.heap import buffer_address, exchange
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.codegen_host.routine_values import RoutineValues, match_sizes
 from onnxc.compiler.ir.dims import only_atom
 from onnxc.compiler.planning.kernel_plan import Loop

@@ -8,7 +8,8 @@ runtime/program.py; its words for arrays are set anew for each segment that is c
 
 from collections.abc import Callable, Mapping, Sequence
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import as_reg
 from onnxc.compiler.codegen_host.routine_frame import FaultTable, RoutineFrame
 from onnxc.compiler.codegen_host.routine_loops import LoopWriter
 from onnxc.compiler.codegen_host.routine_values import RoutineValues

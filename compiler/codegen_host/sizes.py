@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import reduce
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.ir.dims import Apply, Atom, Dim, Monomial, at_least, lower_bound, only_atom, terms_of
 from onnxc.runtime.records import record
 

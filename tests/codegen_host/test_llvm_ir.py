@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, Int, Reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_module import ModuleBuilder
-from onnxc.compiler.codegen_host.llvm_values import literal
+from onnxc.compiler.codegen_host.llvm_values import as_reg, literal
 from onnxc.compiler.target import Target
 from tests.codegen_host.native import NATIVE_TARGETS, load, module, native, write
 

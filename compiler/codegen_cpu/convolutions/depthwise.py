@@ -26,8 +26,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.depthwise import WIDEST_UNROLLED, edge_tiles
 from onnxc.compiler.codegen_cpu.write_result import write_result
-from onnxc.compiler.codegen_host.llvm_ir import FALSE, TRUE, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import FALSE, TRUE, Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.dtypes import F32, I32, DType

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type
 from onnxc.compiler.codegen_cpu.shuffles import LARGEST_SHUFFLED_STRIDE, pick_lanes
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.runtime.records import record
 

@@ -19,9 +19,8 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.open_planes import channel_room, window_at_call
 from onnxc.compiler.codegen_cpu.schedules.planes import MOST_SUMS, PlaneAxis, PlaneWindow, is_flat, plane_window
 from onnxc.compiler.codegen_cpu.shuffles import pick_lanes
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.primitives.contractions import parse_dimensions

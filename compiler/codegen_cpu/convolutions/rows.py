@@ -20,8 +20,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, p
 from onnxc.compiler.codegen_cpu.inner_loops.pointer_kernels import GatheredProduct, multiply_gathered, pointer_library
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.convolutions import pointer_rows
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op, Value

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dim_functions import maximum, minimum
 from onnxc.compiler.ir.dims import Dim, floordiv
 from onnxc.compiler.ir.module import Op

@@ -12,8 +12,8 @@ from onnxc.compiler.codegen_cpu.conversions import emit_cast
 from onnxc.compiler.codegen_cpu.element_types import from_memory, memory_type, register_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import GROUP, PAIR, add_dots, add_pairs
 from onnxc.compiler.codegen_host.effort import Effort, stepping_effort
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, register, vector_type
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.target import Target
 from onnxc.runtime.cpu import CACHE_LINE_BYTES

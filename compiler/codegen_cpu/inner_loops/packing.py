@@ -9,9 +9,9 @@ from onnxc.compiler.codegen_cpu.element_types import memory_type
 from onnxc.compiler.codegen_cpu.inner_loops.integer_dots import FLIPPED_ZERO
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import widened_from_memory
 from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import load_turned, turn_square
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dtypes import I8, U8, DType
 from onnxc.runtime.cpu import CACHE_LINE_BYTES
 from onnxc.runtime.records import record

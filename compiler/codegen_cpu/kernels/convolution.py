@@ -19,8 +19,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, 
 from onnxc.compiler.codegen_cpu.kernels.contraction import widened
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_rows
 from onnxc.compiler.codegen_cpu.write_result import write_result
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.ir.dims import floordiv, product
 from onnxc.compiler.ir.module import Block, Op
 from onnxc.compiler.ir.primitives.contractions import ConvolutionDimensions, parse_dimensions

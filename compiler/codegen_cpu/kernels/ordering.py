@@ -23,9 +23,9 @@ from onnxc.compiler.codegen_cpu.schedules.orders import (
     shortest_by_digits,
 )
 from onnxc.compiler.codegen_cpu.sorting import Ordering, radix_function
-from onnxc.compiler.codegen_host.llvm_ir import FALSE, FunctionBuilder, as_reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import FALSE, Int, Reg, as_reg, register, vector_type
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.planning.kernel_plan import Kernel

@@ -13,8 +13,7 @@ from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame, 
 from onnxc.compiler.codegen_cpu.kernels.pointwise import write_row
 from onnxc.compiler.codegen_cpu.kernels.reduction import combine
 from onnxc.compiler.codegen_cpu.schedules.elements import updates_lines
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.ir.dims import Dim, at_least, product
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.planning.kernel_plan import Kernel

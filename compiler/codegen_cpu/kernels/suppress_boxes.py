@@ -12,9 +12,8 @@ from onnxc.compiler.codegen_cpu.operands import operand_in_memory
 from onnxc.compiler.codegen_cpu.ranked_blocks import NO_KEY, Greatest, ranked_blocks
 from onnxc.compiler.codegen_cpu.schedules.boxes import COLUMNS, BoxMemory, box_memory
 from onnxc.compiler.codegen_cpu.sorting import Ordering
-from onnxc.compiler.codegen_host.llvm_ir import as_reg
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, whole_store
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, register, vector_type
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import F32
 from onnxc.compiler.ir.module import Op

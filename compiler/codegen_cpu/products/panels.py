@@ -27,8 +27,7 @@ from onnxc.compiler.codegen_cpu.products.operands import Coordinates, ProductOpe
 from onnxc.compiler.codegen_cpu.schedules.contractions import BFLOAT_GROUP, GROUP_BLOCKS
 from onnxc.compiler.codegen_cpu.schedules.products import register_rows
 from onnxc.compiler.codegen_cpu.write_result import fetch_operands, write_result
-from onnxc.compiler.codegen_host.llvm_ir import TRUE
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
+from onnxc.compiler.codegen_host.llvm_values import TRUE, Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
 from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32

@@ -11,8 +11,8 @@ from functools import reduce
 from onnxc.compiler.codegen_host.c_library.library_call import LibraryCall
 from onnxc.compiler.codegen_host.c_library.messages import FIRST, INPUT_ERROR, OUT_OF_MEMORY, SECOND, Messages, fail_if
 from onnxc.compiler.codegen_host.c_library.object_layout import ObjectLayout
-from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder, as_reg
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg
+from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg
 from onnxc.compiler.codegen_host.sizes import emit_broken, emit_estimate, emit_saturated_size, emit_size
 from onnxc.compiler.ir.dim_symbols import symbols_of
 from onnxc.compiler.ir.dims import Dim
