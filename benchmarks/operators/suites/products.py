@@ -64,6 +64,13 @@ def cases() -> Iterator[OperatorCase]:
             operand("x", "float32", (1, channels, size, size)),
             operand("w", "float32", (filters, channels, 3, 3)),
         )
+    # In steps of 2: few filters of many channels, and short rows.
+    for shape, filters, taps in (((8, 256, 14, 14), 16, 3), ((8, 128, 7, 7), 8, 3), ((1, 128, 56, 56), 16, 5)):
+        yield case(
+            f"Conv<pads = [{', '.join([str(taps // 2)] * 4)}], strides = [2, 2]>(x, w)",
+            operand("x", "float32", shape),
+            operand("w", "float32", (filters, shape[1], taps, taps)),
+        )
 
 
 def _convolutions() -> Iterator[OperatorCase]:

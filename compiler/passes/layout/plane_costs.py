@@ -42,6 +42,12 @@ COPIED, COPIED_APART = 15, 45
 """What planes copy of an image for groups of few channels, by the element; more where windows have steps. One filter of
 3 x 3 for each of 32 channels of 56 x 56 pixels, in steps of 2, took 36 us as planes on Zen 5 and 11 channels last."""
 
+COPIED_FAR = 90
+"""The same of images that no second-level cache holds."""
+
+COPIED_ROW = 800
+"""What begins a row that is copied apart: most of it where rows are short."""
+
 DEPTHWISE_TURNED_FAR = 20
 """To turn an element of such images that no second-level cache holds: 12 on Zen 5, whose third level is near, 40 on the
 Xeon. Of 42 such convolutions on Zen 5 planes are taken where they take 0.2 to 1.1 of the time."""
@@ -112,10 +118,16 @@ def _planes(op: Op) -> float:
 
 
 def _copied(op: Op) -> float:
-    """What a group of few channels takes to copy them."""
+    """What a group takes to copy what it reads: where its channels are few, or windows have steps."""
     steps, (_, depth) = prod(op.ints("strides")), _group(op)
     elements = steps * depth // prod(_taps(op))
-    return (COPIED if steps == 1 else COPIED_APART) * elements if _has_channel_lanes(op) else 0
+    if _has_channel_lanes(op):
+        return (COPIED if steps == 1 else COPIED_APART) * elements
+    if steps == 1:
+        return 0
+    line = op.result.shape[-2]
+    rows = elements / (op.ints("strides")[-1] * line) if isinstance(line, int) and line else 0
+    return (COPIED_FAR if _is_far(op) else COPIED_APART) * elements + COPIED_ROW * rows
 
 
 def _apart(op: Op) -> float:
@@ -186,7 +198,11 @@ def _pixels(op: Op) -> int:
 
 
 def _turning(op: Op) -> int:
-    elements = product(op.operands[0].shape) + product(op.result.shape)
-    is_far = isinstance(elements, int) and elements * op.dtype().itemsize > NEAR_BYTES
     far = DEPTHWISE_TURNED_FAR if _has_channel_lanes(op) else TURNED_FAR
-    return far if is_far else TURNED
+    return far if _is_far(op) else TURNED
+
+
+def _is_far(op: Op) -> bool:
+    """Whether no second-level cache holds image and result."""
+    elements = product(op.operands[0].shape) + product(op.result.shape)
+    return isinstance(elements, int) and elements * op.dtype().itemsize > NEAR_BYTES

@@ -12,14 +12,16 @@ from tests.passes.golden import N, Pair, built, check_pair, f32
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def _convolve(b: Builder, x: Value, filters: int, planes: bool = False, spread: int = 1, groups: int = 1) -> Value:
+def _convolve(
+    b: Builder, x: Value, filters: int, planes: bool = False, spread: int = 1, groups: int = 1, step: int = 1
+) -> Value:
     channels = x.shape[-1]
     assert isinstance(channels, int)
     w = b.constant(np.random.default_rng(0).standard_normal((filters, channels // groups, 3, 3)).astype(np.float32))
     dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
     ones = (1, 1)
-    spreads = (spread, spread)
-    return b.convolution(x, w, ones, ones, ones, ones, groups, input_dilations=spreads, dimensions=dimensions)
+    spreads, steps = (spread, spread), (step, step)
+    return b.convolution(x, w, steps, ones, ones, ones, groups, input_dilations=spreads, dimensions=dimensions)
 
 
 def _scattered(b: Builder, x: Value, *taps: int, planes: bool = False, dilation: int = 1, step: int = 1) -> Value:
@@ -181,6 +183,17 @@ PAIRS = {
         lambda b, x: b.transpose(
             _columns(b, b.reshape(b.broadcast(x, (0, 1, 3, 4), (1, 20, 2, 40, 24)), (1, 40, 40, 24))), FIRST
         ),
+    ),
+    "windows in steps of few channels": Pair(
+        (f32(1, 3, 64, 64),),
+        lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 8, step=2), FIRST),
+        lambda b, x: _convolve(b, b.transpose(x, LAST), 8, planes=True, step=2),
+    ),
+    "windows in steps of many channels, which planes would copy apart": Pair(
+        (f32(8, 256, 14, 14),), lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 16, step=2), FIRST)
+    ),
+    "windows in steps of short rows": Pair(
+        (f32(8, 128, 7, 7),), lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 8, step=2), FIRST)
     ),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution to few filters": Pair(
