@@ -1,8 +1,8 @@
 """Pairs for rules/reductions.py."""
 
-from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.dtypes import F32, I64
 from onnxc.compiler.passes.simplify.rules import reductions as r
-from tests.passes.golden import M, N, Pair, boolean, f32, i64
+from tests.passes.golden import M, N, Pair, boolean, f16, f32, i64
 
 FIRES = {
     r.split_window: [
@@ -82,6 +82,21 @@ FIRES = {
             lambda b, x: b.reduce(b.broadcast(x, (), (2, N)), "and", [0]),
             lambda b, x: b.broadcast(x, (), (N,)),
         ),
+        Pair(
+            (f32(3, 1),),
+            lambda b, x: b.reduce(b.broadcast(x, (1, 2), (N, 3, 4)), "prod", [1]),
+            lambda b, x: b.broadcast(b.reduce(x, "prod", [0]), (1,), (N, 4)),
+        ),
+        Pair(
+            (f32(N, 3),),
+            lambda b, x: b.reduce(b.broadcast(x, (0, 2), (N, 2, 3, 3)), "sum", [1, 2, 3]),
+            lambda b, x: b.mul(b.reduce(x, "sum", [1]), b.full((N,), 6, F32)),
+        ),
+        Pair(
+            (i64(3),),
+            lambda b, x: b.reduce(b.broadcast(x, (1,), (5, 3)), "sum", [0]),
+            lambda b, x: b.mul(x, b.full((3,), 5, I64)),
+        ),
     ],
     r.reduce_regrouped: [
         Pair(
@@ -128,8 +143,11 @@ REFUSES = {
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
     r.reduce_broadcast: [
         Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "max", [0])),
-        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "sum", [0])),
-        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "max", [1])),
+        # How often only a call knows, or a number that the type does not hold.
+        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "sum", [0])),
+        Pair((f16(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2049, 3)), "sum", [0])),
+        Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "prod", [0])),
+        Pair((f32(3, 2),), lambda b, x: b.reduce(b.broadcast(x, (1, 0), (2, 3)), "max", [1])),
     ],
     r.reduce_regrouped: [
         Pair((f32(6, 2),), lambda b, x: b.reduce(b.reshape(x, (2, 3, 2)), "sum", [1])),

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from math import prod
 
+import numpy as np
+
 from onnxc.compiler.ir.builder import Builder
-from onnxc.compiler.ir.dims import at_least
-from onnxc.compiler.ir.dtypes import I64
+from onnxc.compiler.ir.dims import at_least, product
+from onnxc.compiler.ir.dtypes import I64, DType
 from onnxc.compiler.ir.makers import made_by
 from onnxc.compiler.ir.module import Op, Value
 from onnxc.compiler.ir.rewriter import Rewriter, rule
@@ -57,24 +59,40 @@ def merge_reductions(op: Op, build: Builder) -> Value | None:
 
 @rule("reduce")
 def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
-    """reduce(broadcast(x)) = broadcast(reduce(x)) for min, max, and, or, where no repeated axis may be empty"""
+    """reduce(broadcast(x)) = broadcast(reduce(x)): over axes that were there always, over repeated ones that cannot be
+    empty for min, max, and, or
+
+    The sum of what is repeated a known number of times is so many times as much; it may be rounded in another order.
+    """
     inner = made_by(op.operands[0], "broadcast")
-    if inner is None or op.text("kind") not in IDEMPOTENT:
+    if inner is None:
         return None
     x, axes, shape = inner.operands[0], inner.ints("axes"), inner.result.shape
     own = {axis: x_axis for x_axis, axis in enumerate(axes) if x.shape[x_axis] == shape[axis]}
     repeated = [axis for axis in op.ints("axes") if axis not in own]
-    if not repeated or not all(at_least(shape[axis], 1, build.symbols.ranges) for axis in repeated):
+    if repeated and op.text("kind") not in (*IDEMPOTENT, "sum"):
+        return None
+    if len(own) == len(shape) or not all(at_least(shape[axis], 1, build.symbols.ranges) for axis in repeated):
         return None
     if any(x.shape[x_axis] != 1 for x_axis, axis in enumerate(axes) if axis in repeated):
+        return None
+    times = product(shape[axis] for axis in repeated) if op.text("kind") == "sum" else 1
+    if not isinstance(times, int) or not _holds(times, x.dtype):
         return None
     reduced = {own[axis] for axis in op.ints("axes") if axis in own}
     units = {x_axis for x_axis, axis in enumerate(axes) if axis in repeated}
     left = [axis for axis in range(len(shape)) if axis not in op.ints("axes")]
     rest = [x_axis for x_axis in range(x.rank) if x_axis not in reduced | units]
     value = build.reduce(x, op.text("kind"), sorted(reduced))
+    if times > 1:
+        value = build.mul(value, build.full(value.shape, times, value.dtype))
     dense = build.with_shape(value, [x.shape[x_axis] for x_axis in rest])
     return build.broadcast(dense, [left.index(axes[x_axis]) for x_axis in rest], op.result.shape)
+
+
+def _holds(count: int, dtype: DType) -> bool:
+    """Whether a number is one of this type."""
+    return float(np.array(count).astype(dtype.numpy)) == count
 
 
 @rule("reduce")
