@@ -64,6 +64,14 @@ def cases() -> Iterator[OperatorCase]:
             operand("x", "float32", (1, channels, size, size)),
             operand("w", "float32", (filters, channels, 3, 3)),
         )
+    # Single pixels: in groups, in steps, and of few filters.
+    for shape, filters, options in (
+        ((4, 40, 80, 80), (64, 5), "group = 8, strides = [2, 2]"), ((1, 72, 112, 112), (4, 18), "group = 4"),
+        ((1, 512, 28, 28), (160, 512), ""), ((8, 64, 28, 28), (8, 64), ""),
+        ((1, 256, 28, 28), (512, 256), "strides = [2, 2]"),
+    ):  # fmt: skip
+        x, w = operand("x", "float32", shape), operand("w", "float32", (*filters, 1, 1))
+        yield case(f"Conv<{options}>(x, w)" if options else "Conv(x, w)", x, w)
     # In steps of 2: few filters of many channels, and short rows.
     for shape, filters, taps in (((8, 256, 14, 14), 16, 3), ((8, 128, 7, 7), 8, 3), ((1, 128, 56, 56), 16, 5)):
         yield case(

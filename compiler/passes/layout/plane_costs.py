@@ -22,6 +22,9 @@ FILTERS = (6, 5, 4, 3, 2, 1)
 PLANE_PRODUCT, FLAT_PRODUCT = 1.5, 1.3
 """A product of planes, as lines do not fill whole vectors, and lie across lines of the cache; of one tap all do."""
 
+PIXEL_PRODUCT, PRODUCT_ROWS = 1.05, 6
+"""A product of single pixels, of planes as they lie: matrices, of which so many filters are summed at once."""
+
 FEW_CHANNELS, SHORT_RUN = 16, 1.7
 """Of fewer channels a product takes so much longer channels last: runs are short, and padding is written first."""
 
@@ -108,8 +111,21 @@ def _channels(op: Op) -> int:
     return op.int("groups") * depth // prod(_taps(op))
 
 
+def multiplies_pixels(op: Op) -> bool:
+    """Whether a convolution of planes is a product of matrices, of filters and of pixels as they lie."""
+    sizes = {*op.operands[1].shape[2:], *op.ints("input_dilations")}
+    is_padded = any(size != 0 for size in (*op.dims("low"), *op.dims("high")))
+    return sizes == {1} and not is_padded and made_by(op.operands[0], "transpose") is not None
+
+
 def _planes(op: Op) -> float:
     filters, depth = _group(op)
+    if multiplies_pixels(op):
+        pixels = _pixels(op)
+        lanes = -(-pixels // LANES) * LANES / pixels
+        multiplied = PIXEL_PRODUCT * lanes * depth * -(-filters // PRODUCT_ROWS) * (PRODUCT_ROWS + 1)
+        copied = COPIED_APART * depth if prod(op.ints("strides")) > 1 else 0
+        return op.int("groups") * (multiplied + copied)
     summed = min(-(-filters // count) * (count + 1) for count in FILTERS)
     product = FLAT_PRODUCT if set(_taps(op)) == {1} else PLANE_PRODUCT
     packed = 0 if constant_of(op.operands[1]) is not None else PACKED * filters * depth

@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.ir.rewriter import Outcome, Refusal, Rewriter, rewrite, rule
 from onnxc.compiler.passes.layout.moved_layouts import Layout
-from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned
+from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned, multiplies_pixels
 from onnxc.compiler.passes.layout.spread_columns import adds_columns
 from onnxc.compiler.passes.layout.windows_apart import sums_of_windows, windows_lie_apart
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
-from onnxc.compiler.passes.simplify.rules.reshapes import transpose_units
+from onnxc.compiler.passes.simplify.rules.reshapes import reshape_broadcast, transpose_units
 from onnxc.compiler.passes.simplify.rules.transposes import transpose_nothing
 
 REGION_LIMIT = 64
@@ -42,6 +42,9 @@ UNIT_COLUMNS = 64
 MOST_LANES = 16
 """Channels that the kernel has room for come in so many."""
 
+PIXELS = "goc,ngcp->ngop"
+"""How products of single pixels are summed, of groups of channels."""
+
 MOST_STEPS = 2
 """Wider steps make parts of so few elements that copying them takes longest."""
 
@@ -50,7 +53,7 @@ def write_planes(module: Module) -> Module:
     """Has convolutions write planes whose results are only wanted so, and those that have no other fast kernel."""
     first = rewrite(module, [turn_first, transpose_nothing])
     behind = rewrite(first, [turn_behind, compute_planes, transpose_nothing])
-    return rewrite(behind, [transpose_units])
+    return rewrite(behind, [transpose_units, compute_products, reshape_broadcast])
 
 
 @rule("transpose", "reshape")
@@ -82,12 +85,40 @@ def compute_planes(op: Op, build: Rewriter) -> Outcome:
     return computed if isinstance(computed, Refusal) else _planes_of(op.result.rank).seen(computed, build)
 
 
+@rule(*ELEMENTWISE)
+def compute_products(op: Op, build: Rewriter) -> Outcome:
+    """relu(reshape(product) + b) = reshape(relu(product + reshape(b))), which the kernel of the product computes"""
+    reshaped = (made_by(operand, "reshape") for operand in op.operands)
+    product_of_pixels = next(
+        (each for each in reshaped if each is not None and _is_of_products(each.operands[0])), None
+    )
+    if product_of_pixels is None:
+        return None
+    shape = product_of_pixels.operands[0].shape
+    operands = [_in_shape(operand, shape, build) for operand in op.operands]
+    return build.reshape(build.op(op.name, operands, op.attributes)[0], op.result.shape)
+
+
+def _in_shape(value: Value, shape: Sequence[Dim], build: Rewriter) -> Value:
+    """`value` in another shape, which may be that of what it was made of."""
+    before = made_by(value, "reshape")
+    is_there = before is not None and before.operands[0].shape == tuple(shape)
+    return before.operands[0] if before is not None and is_there else build.reshape(value, shape)
+
+
+def _is_of_products(value: Value) -> bool:
+    """Whether `value` is a product of pixels, or was computed of one."""
+    op = value.op
+    while op is not None and op.name in ELEMENTWISE:
+        op = next((operand.op for operand in op.operands if made_by(operand, "broadcast") is None), None)
+    return op is not None and op.name == "dot" and op.text("equation") == PIXELS
+
+
 def _is_of_planes(value: Value) -> bool:
     """Whether `value` is a view of what a convolution wrote, or of what was computed of that."""
     moved = made_by(value, "transpose")
-    return (
-        moved is not None and _are_planes(value) and made_by(moved.operands[0], "convolution", *ELEMENTWISE) is not None
-    )
+    makers = ("convolution", "reshape", *ELEMENTWISE)
+    return moved is not None and _are_planes(value) and made_by(moved.operands[0], *makers) is not None
 
 
 def _turns(op: Op) -> bool:
@@ -167,9 +198,27 @@ def _are_planes(value: Value) -> bool:
 def _planes(op: Op, build: Rewriter) -> Value:
     if _sums_windows(op):
         return sums_of_windows(op, build)
+    if multiplies_pixels(op):
+        return _multiplied(op, build)
     images, _ = op.text("dimensions").split("->")
     attributes: dict[str, Attribute] = {**op.attributes, "dimensions": f"{images}->{image_labels(op.result.rank - 2)}"}
     return build.op("convolution", op.operands, attributes)[0]
+
+
+def _multiplied(op: Op, build: Rewriter) -> Value:
+    """planes[n, g, o, p] = the sum of w[g, o, c] x[n, g, c, p] over c: a product reads and writes planes as they lie.
+
+    Where windows have steps, what they read is taken first.
+    """
+    x, w = op.operands
+    planes, groups = _planes_of(x.rank).stored(x, build), op.int("groups")
+    shape, filters = (*planes.shape[:2], *op.result.shape[1:-1]), w.shape[0]
+    planes = build.slice(planes, (0,) * x.rank, shape, (1, 1, *op.ints("strides")))
+    pixels = product(planes.shape[2:])
+    lines = build.reshape(planes, (planes.shape[0], groups, w.shape[1], pixels))
+    rows = build.reshape(w, (groups, floordiv(filters, groups), w.shape[1]))
+    y = build.dot(rows, lines, PIXELS, op.dtype())
+    return build.reshape(y, (planes.shape[0], filters, *planes.shape[2:]))
 
 
 def _gains(op: Op) -> bool:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from onnxc.compiler.ir.builder import Builder
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import channels_innermost, image_labels
 from onnxc.compiler.passes.layout.write_planes import write_planes
-from tests.passes.golden import N, Pair, built, check_pair, f32
+from tests.passes.golden import M, N, Pair, built, check_pair, f32
 
 FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
@@ -38,6 +39,30 @@ def _columns(b: Builder, x: Value, planes: bool = False) -> Value:
     w = b.constant(np.random.default_rng(0).standard_normal((24, 1, 3, 1)).astype(np.float32))
     dimensions = "n01c,oi01->nc01" if planes else channels_innermost(2)
     return b.convolution(x, w, (1, 1), (1, 0), (1, 0), (1, 1), 24, dimensions=dimensions)
+
+
+def _weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def _pixels(b: Builder, planes: Value, filters: int, groups: int = 1, step: int = 1) -> Value:
+    """Single pixels of planes that are turned, convolved with a bias and turned back."""
+    w, bias = b.constant(_weights(filters, 8 // groups, 1, 1)), b.constant(_weights(filters))
+    none, ones, steps = (0, 0), (1, 1), (step, step)
+    last = b.transpose(planes, LAST)
+    y = b.convolution(last, w, steps, none, none, ones, groups, dimensions=channels_innermost(2))
+    return b.transpose(b.relu(b.add(y, b.broadcast(bias, (3,), y.shape))), FIRST)
+
+
+def _multiplied(b: Builder, planes: Value, filters: int, groups: int = 1) -> Value:
+    """The same as a product of matrices."""
+    w, bias = b.constant(_weights(filters, 8 // groups, 1, 1)), b.constant(_weights(filters))
+    pixels = product(planes.shape[2:])
+    lines = b.reshape(planes, (planes.shape[0], groups, 8 // groups, pixels))
+    y = b.dot(b.reshape(w, (groups, filters // groups, 8 // groups)), lines, "goc,ngcp->ngop")
+    each = b.reshape(bias, (groups, filters // groups)) if groups > 1 else bias
+    added = b.add(y, b.broadcast(each, (1, 2)[-each.rank :], y.shape))
+    return b.reshape(b.relu(added), (planes.shape[0], filters, *planes.shape[2:]))
 
 
 def _behind(b: Builder, planes: Value) -> Value:
@@ -195,6 +220,21 @@ PAIRS = {
     "windows in steps of short rows": Pair(
         (f32(8, 128, 7, 7),), lambda b, x: b.transpose(_convolve(b, b.transpose(x, LAST), 8, step=2), FIRST)
     ),
+    "single pixels of planes": Pair(
+        (f32(2, 8, 20, 20),), lambda b, x: _pixels(b, x, 12), lambda b, x: _multiplied(b, x, 12)
+    ),
+    "single pixels of planes of a size of a call": Pair(
+        (f32(N, 8, M, 20),), lambda b, x: _pixels(b, x, 12), lambda b, x: _multiplied(b, x, 12)
+    ),
+    "single pixels of groups": Pair(
+        (f32(2, 8, 20, 20),), lambda b, x: _pixels(b, x, 12, groups=2), lambda b, x: _multiplied(b, x, 12, groups=2)
+    ),
+    "every other pixel of planes": Pair(
+        (f32(2, 8, 19, 20),),
+        lambda b, x: _pixels(b, x, 12, step=2),
+        lambda b, x: _multiplied(b, b.slice(x, (0, 0, 0, 0), (2, 8, 10, 10), (1, 1, 2, 2)), 12),
+    ),
+    "single pixels to many filters, of small planes": Pair((f32(2, 8, 1, 3),), lambda b, x: _pixels(b, x, 256)),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),
     "a transposed convolution to few filters": Pair(
         (f32(2, 9, 9, 8),),
