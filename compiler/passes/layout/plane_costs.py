@@ -51,9 +51,13 @@ COPIED_FAR = 90
 COPIED_ROW = 800
 """What begins a row that is copied apart: most of it where rows are short."""
 
-DEPTHWISE_TURNED_FAR = 20
-"""To turn an element of such images that no second-level cache holds: 12 on Zen 5, whose third level is near, 40 on the
-Xeon. Of 42 such convolutions on Zen 5 planes are taken where they take 0.2 to 1.1 of the time."""
+DEPTHWISE_TURNED_FAR, DEPTHWISE_TURNED_FARTHER = 12, 18
+"""To turn an element of such images that no second-level cache holds, and of those with their results beyond FAR_BYTES,
+on Zen 5, whose third level is near; 40 on the Xeon. f32[4, 384, 16, 16] under 3 x 3 took 214 us as planes on Zen 5 and
+140 channels last, f32[1, 512, 20, 20] 85 and 70; f32[1, 384, 80, 80] 740 and 1843, f32[8, 512, 20, 20] 703 and 779."""
+
+FAR_BYTES = 1 << 22
+"""Of image and result."""
 
 PLANE_UNIT = 2000
 """What begins a plane: one of 7 x 7 pixels for each of 512 channels took 1.3 times as long, of 56 x 56 pixels 0.4."""
@@ -214,11 +218,14 @@ def _pixels(op: Op) -> int:
 
 
 def _turning(op: Op) -> int:
-    far = DEPTHWISE_TURNED_FAR if _has_channel_lanes(op) else TURNED_FAR
-    return far if _is_far(op) else TURNED
+    if not _is_far(op):
+        return TURNED
+    if not _has_channel_lanes(op):
+        return TURNED_FAR
+    return DEPTHWISE_TURNED_FARTHER if _is_far(op, FAR_BYTES) else DEPTHWISE_TURNED_FAR
 
 
-def _is_far(op: Op) -> bool:
-    """Whether no second-level cache holds image and result."""
+def _is_far(op: Op, most: int = NEAR_BYTES) -> bool:
+    """Whether image and result have more bytes than that: by default, than a second-level cache holds."""
     elements = product(op.operands[0].shape) + product(op.result.shape)
-    return isinstance(elements, int) and elements * op.dtype().itemsize > NEAR_BYTES
+    return isinstance(elements, int) and elements * op.dtype().itemsize > most
