@@ -64,6 +64,9 @@ def cases() -> Iterator[OperatorCase]:
             operand("x", "float32", (1, channels, size, size)),
             operand("w", "float32", (filters, channels, 3, 3)),
         )
+    # Few steps along k: most of the time goes to what is written.
+    for rows, depth, columns in ((2048, 8, 2048), (1000, 4, 3000), (300, 16, 4096), (2048, 32, 1024)):
+        yield case("MatMul(a, b)", operand("a", "float32", (rows, depth)), operand("b", "float32", (depth, columns)))
     # Single pixels: in groups, in steps, and of few filters.
     for shape, filters, options in (
         ((4, 40, 80, 80), (64, 5), "group = 8, strides = [2, 2]"), ((1, 72, 112, 112), (4, 18), "group = 4"),

@@ -128,8 +128,13 @@ def _shallow_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Size
     assert isinstance(schedule.workers, Threads), schedule
     assert schedule.registers is not None, schedule
     vectors, units = -(-sizes.columns // schedule.workers.lanes), -(-sizes.rows // schedule.tile.rows)
-    panels, (blocks, rest) = -(-sizes.columns // schedule.tile.columns), divmod(sizes.rows, schedule.registers.rows)
+    panels, (blocks, rest) = (
+        -(-sizes.columns // schedule.registers.columns),
+        divmod(sizes.rows, schedule.registers.rows),
+    )
     products = sizes.rows * (vectors + panels) + (blocks + rest) * vectors / 2
+    if schedule.packs_columns:
+        products += units * vectors * COPY_PRODUCTS[_panel_copy(gemm, schedule)]
     stored = sizes.rows * _finish(gemm, sizes.columns, schedule.workers.lanes) / 2
     return units * CONSTANT_UNIT_PRODUCTS + sizes.depth * products + stored
 

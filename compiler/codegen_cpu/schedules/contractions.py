@@ -59,16 +59,19 @@ are written along their rows. On Zen 1 with 12 and with 256 rows, thousands of c
 1200x32x512 3.3 and 3.8, 1200x64x2048 22.4 and 25.6, 1200x96x1000 16.3 and 16.8; 1200x128x1000 22.9 and 21.2.
 """
 
-SHALLOW_DEPTH, SHALLOW_BYTES, SHALLOW_UNPACKED_BYTES = 64, 1 << 16, 1 << 14
-"""Up to so much of k, and of B, packed or read in place, the sums of a tile go from registers to the result.
+SHALLOW_DEPTH, SHALLOW_BYTES, SHALLOW_BLOCK_BYTES = 64, 1 << 20, 1 << 14
+"""Up to so much of k, and of B, the sums of a tile go from registers to the result; a unit of rows has so much of B at
+a time, which stays in the nearest cache.
 
 On Zen 5, us so and by panels: 4096 by 256 with k of 3 46 and 71, of 16 134 and 168, of 32 261 and 305, of 64 510 and
-555, of 128 1045 and 1041; 100000 by 16 with 64 1214 and 2351, 20000 by 16 with 128 424 and 372. Read in place, 6 of 64
-by 64 by 256 took 319 us so, and 238 by panels.
+555, of 128 1045 and 1041; 100000 by 16 with 64 1214 and 2351, 20000 by 16 with 128 424 and 372.
 """
 
 SHALLOW_ROWS, SHALLOW_VECTORS, SHALLOW_UNIT_ROWS = (12, 8, 6, 4), 16, 64
 """The rows that such a tile may have, the vectors of all of them at most, and the rows of a unit of work."""
+
+SHALLOW_PACKED_ROWS = 16
+"""Rows for which panels of few steps are worth packing."""
 
 SHALLOW_FINISH = 40
 """The simple instructions for an element up to which what follows is written out for each vector of such a tile."""
@@ -150,7 +153,7 @@ def contraction_candidates(problem: KernelProblem, case: Case, target: Target) -
     if sums is None:
         why = f"{dtypes[0]} by {dtypes[1]} to {dtypes[2]}: panels multiply floats, or words of one type"
         return (_general(problem.block, target, why),)
-    candidates = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, target))
+    candidates = tuple(each for left in (0, 1) for each in _of_operand(problem, left, sums, case, target))
     return candidates or (_general(problem.block, target, "an operand does not lie in steps of strides"),)
 
 
@@ -176,13 +179,16 @@ def _sums(dtypes: Sequence[DType]) -> DType | None:
     return dtypes[0] if dtypes[0] in WORDS and len(set(dtypes)) == 1 else None
 
 
-def _of_operand(problem: KernelProblem, left: int, sums: DType, target: Target) -> Iterator[ContractionSchedule]:
+def _of_operand(
+    problem: KernelProblem, left: int, sums: DType, case: Case, target: Target
+) -> Iterator[ContractionSchedule]:
     """The candidates with an operand as rows."""
     by_panels, by_lines = panel_problem(problem.block, left), line_problem(problem.block, left)
     if by_panels is not None:
         if _is_by_sweeps(problem, by_panels, target.vector_bits // sums.bits):
             yield _sweeps(by_panels, sums, sums, target)
-        if _is_shallow(problem, by_panels, sums):
+        rows = by_panels.rows if isinstance(by_panels.rows, int) else case.sizes[("left", "right")[left]]
+        if _is_shallow(problem, by_panels, rows, sums):
             yield _shallow(by_panels, problem, sums, target)
         if has_bfloat_tiles(target) and _is_by_tiles(problem, by_panels):
             yield _bfloat_tiles(by_panels, problem)
@@ -218,20 +224,30 @@ def _is_by_lines(gemm: Problem) -> bool:
     return gemm.a_stride(gemm.k) == 1 and (gemm.b_stride(gemm.k) == 1 or gemm.b_stride(gemm.m) == 0)
 
 
-def _is_shallow(problem: KernelProblem, gemm: Problem, sums: DType) -> bool:
+def _is_shallow(problem: KernelProblem, gemm: Problem, rows: int, sums: DType) -> bool:
     """Whether rows take few steps with a small B, all of one type, and what follows is not much either."""
     dtypes = {gemm.a.base.dtype, gemm.b.base.dtype, gemm.dot.dtype(), sums}
     if not dtypes <= {F32, F64} or len(dtypes) > 1 or gemm.outer_k:
         return False
     if not isinstance(gemm.depth, int) or not isinstance(gemm.columns, int):
         return False
-    is_constant = has_constant_panels(problem, gemm)
-    most = SHALLOW_BYTES if is_constant else SHALLOW_UNPACKED_BYTES
-    is_small = 0 < gemm.depth <= SHALLOW_DEPTH and gemm.depth * gemm.columns * sums.itemsize <= most
-    is_read = (is_constant or gemm.b_strides[gemm.n] == 1) and not _share_a_set(gemm)
-    has_rows = not isinstance(gemm.rows, int) or gemm.rows >= SHALLOW_ROWS[-1]
+    is_small = 0 < gemm.depth <= SHALLOW_DEPTH and gemm.depth * gemm.columns * sums.itemsize <= SHALLOW_BYTES
+    is_read = has_constant_panels(problem, gemm) or 1 in (gemm.b_strides[gemm.n], gemm.b_stride(gemm.k))
+    if _packs_shallow(problem, gemm, sums):
+        has_rows = rows >= SHALLOW_PACKED_ROWS
+    else:
+        has_rows = not isinstance(gemm.rows, int) or rows >= SHALLOW_ROWS[-1]
     cost = sum(element_cost(op) for op in problem.block.ops if op is not gemm.dot)
-    return is_small and is_read and has_rows and cost <= SHALLOW_FINISH
+    return is_small and is_read and has_rows and not _share_a_set(gemm) and cost <= SHALLOW_FINISH
+
+
+def _packs_shallow(problem: KernelProblem, gemm: Problem, sums: DType) -> bool:
+    """Whether panels of few steps are packed for the rows of a unit: of more columns than the nearest cache holds, and
+    where columns do not lie side by side."""
+    assert isinstance(gemm.depth, int), gemm
+    assert isinstance(gemm.columns, int), gemm
+    is_far = gemm.depth * gemm.columns * sums.itemsize > SHALLOW_BLOCK_BYTES
+    return not has_constant_panels(problem, gemm) and (is_far or gemm.b_strides[gemm.n] != 1)
 
 
 def _share_a_set(gemm: Problem) -> bool:
@@ -283,15 +299,21 @@ def _shallow(gemm: Problem, problem: KernelProblem, sums: DType, target: Target)
     width, parameter = vectors * lanes, problem.block.parameters.index(gemm.b.base)
     is_constant = has_constant_panels(problem, gemm)
     assert isinstance(gemm.depth, int), gemm
+    assert isinstance(gemm.columns, int), gemm
+    packs = _packs_shallow(problem, gemm, sums)
+    way = "packed when it is compiled" if is_constant else "packed on the way" if packs else "read in place"
+    most = max(SHALLOW_BLOCK_BYTES // (gemm.depth * sums.itemsize * width), 1) * width
+    parts = max(-(-gemm.columns // most), 1)
     return ContractionSchedule(
         algorithm="shallow",
-        tile=Tile(SHALLOW_UNIT_ROWS, width, gemm.depth),
+        tile=Tile(SHALLOW_UNIT_ROWS, -(-gemm.columns // (parts * width)) * width, gemm.depth),
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(rows, width),
         left=gemm.left,
         workers=Threads(lanes, GRAIN_PRODUCTS),
         packing=Packing(parameter, constant_panels(gemm, width)) if is_constant else None,
-        why=f"few steps along k, B is {'packed when it is compiled' if is_constant else 'read in place'}",
+        packs_columns=packs,
+        why=f"few steps along k, B is {way}",
     )
 
 
