@@ -64,6 +64,10 @@ def cases() -> Iterator[OperatorCase]:
             operand("x", "float32", (1, channels, size, size)),
             operand("w", "float32", (filters, channels, 3, 3)),
         )
+    # Bytes in groups of many products.
+    for channels, groups, side in ((32, 2, 5), (32, 4, 5), (384, 2, 3)):
+        x, w = operand("x", "uint8", (1, channels, 14, 14)), operand("w", "uint8", (64, channels // groups, side, side))
+        yield case(f"ConvInteger<group = {groups}>(x, w)", x, w)
     # Few steps along k: most of the time goes to what is written.
     for rows, depth, columns in ((2048, 8, 2048), (1000, 4, 3000), (300, 16, 4096), (2048, 32, 1024)):
         yield case("MatMul(a, b)", operand("a", "float32", (rows, depth)), operand("b", "float32", (depth, columns)))

@@ -13,8 +13,8 @@ from math import prod
 
 import numpy as np
 
-from onnxc.compiler.ir.dims import Dim
-from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, I8, I32, U8, DType
+from onnxc.compiler.ir.dims import Dim, floordiv
+from onnxc.compiler.ir.dtypes import F8E4M3FN, F8E5M2, F32, F64, I8, I32, U8, DType
 from onnxc.compiler.ir.makers import constant_of
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first, parse_equation
@@ -33,6 +33,9 @@ SPATIAL = string.ascii_lowercase[14:]
 
 MOST_EXACT_PRODUCTS = 2**24 // (255 * 255)
 """So many products of 8 bits are surely exact in a sum of f32."""
+
+MOST_APART = 8
+"""Groups of more products that are convolved each by itself, as bytes."""
 
 
 def recognize_integer_products_but(as_floats: Callable[[Op], bool]) -> Pass:
@@ -261,15 +264,44 @@ def _convolve(
     if as_floats is not None and op.dtype() == F32 and as_floats(op):
         return Refusal("as floats, the convolution takes fewer products")
     x, w = _as_one_of(bytes, x, build), _as_one_of(bytes, w, build)
-    spatial = SPATIAL[: op.result.rank - 2]
-    if op.int("groups") > 1 and (w.source.shape[1] != 1 or w.zero is not None):
+    groups, is_deep = op.int("groups"), w.source.shape[1] != 1
+    is_apart = is_deep and 1 < groups <= MOST_APART and _products(w) > MOST_EXACT_PRODUCTS
+    if groups > 1 and not is_apart and (is_deep or w.zero is not None):
         return _convolved_in_floats(op, build)
     reason = _no_convolution(x, w, op) or _unfit((x, w), op, list(w.source.shape[1:]))
     if reason:
         return Refusal(reason)
+    if not is_apart:
+        return _of_integers(x, w, op, groups, build)
+    return build.concatenate([_of_integers(*_group(x, w, op, each, build), op, 1, build) for each in range(groups)], 1)
+
+
+def _products(w: Quantized) -> int:
+    """How many are summed; 0 where only a call knows."""
+    return prod(size if isinstance(size, int) else 0 for size in w.source.shape[1:])
+
+
+def _group(x: Quantized, w: Quantized, op: Op, group: int, build: Rewriter) -> tuple[Quantized, Quantized]:
+    """The channels and the filters of a group."""
+    filters, channels = floordiv(w.source.shape[0], op.int("groups")), w.source.shape[1]
+
+    def part(spread: Spread | None) -> Spread | None:
+        if spread is None or 0 not in spread.axes:
+            return spread
+        return Spread(build.slice_axis(spread.value, spread.axes.index(0), group * filters, filters), spread.axes)
+
+    of_group = build.slice_axis(w.source, 0, group * filters, filters)
+    image = build.slice_axis(x.source, 1, group * channels, channels)
+    return replace(x, source=image), Quantized(of_group, part(w.zero), part(w.scale))
+
+
+def _of_integers(x: Quantized, w: Quantized, op: Op, groups: int, build: Rewriter) -> Value:
+    """The convolution of what x and w stand for, in so many groups."""
+    spatial = SPATIAL[: op.result.rank - 2]
     result, filters = f"nc{spatial}", f"ci{spatial.upper()}"
-    sums = _Sums(result, dict(zip(result, op.result.shape, strict=True)), build)
-    total = _convolved(x, w.source, op, build)
+    shape = (op.result.shape[0], w.source.shape[0], *op.result.shape[2:])
+    sums = _Sums(result, dict(zip(result, shape, strict=True)), build)
+    total = _convolved(x, w.source, op, groups, build)
     if w.zero is not None:
         of_windows = _Term(_sums_of_windows(x, w, op, build), f"n{spatial}")
         total = sums.less(total, sums.times(_Term(w.zero.value, "c" * len(w.zero.axes)), of_windows))
@@ -290,16 +322,14 @@ def _no_convolution(x: Quantized, w: Quantized, op: Op) -> str:
     return ""
 
 
-def _convolved(x: Quantized, w: Value, op: Op, build: Rewriter) -> Value:
+def _convolved(x: Quantized, w: Value, op: Op, groups: int, build: Rewriter) -> Value:
     """The convolution of the integers, where what lies beside the image is the zero point of `x`."""
     images, low, high = x.source, op.dims("low"), op.dims("high")
     if x.zero is not None and set(low) | set(high) != {0}:
         zero = build.cast(x.zero.value, images.dtype)
         images = build.pad(images, (0, 0, *low), (0, 0, *high), zero)
         low = high = (0,) * len(low)
-    return build.convolution(
-        images, w, op.ints("strides"), low, high, op.ints("dilations"), op.int("groups"), dtype=I32
-    )
+    return build.convolution(images, w, op.ints("strides"), low, high, op.ints("dilations"), groups, dtype=I32)
 
 
 def _sums_of_windows(x: Quantized, w: Quantized, op: Op, build: Rewriter) -> Value:
@@ -315,12 +345,13 @@ def _sums_of_windows(x: Quantized, w: Quantized, op: Op, build: Rewriter) -> Val
 
 
 def _convolved_in_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
-    """A convolution of i32 in groups, whose few products f32 sums exactly; one of f32 stays what it is."""
+    """A convolution of i32 in groups, whose few products f32 sums exactly, others f64; one of f32 stays what it is."""
     x, w = op.operands
     window = [size for size in w.shape[1:] if isinstance(size, int)]
     if op.dtype() != I32:
         return Refusal("the channels are in groups, of which each has few products")
-    if len(window) < w.rank - 1 or prod(window) > MOST_EXACT_PRODUCTS:
-        return Refusal("the channels are in groups, of which each has more products than f32 sums exactly")
-    operands = [build.cast(operand, F32) for operand in (x, w)]
-    return build.cast(build.op("convolution", operands, {**op.attributes, "dtype": F32})[0], I32)
+    if len(window) < w.rank - 1 or prod(window) > MOST_PRODUCTS:
+        return Refusal("the channels are in groups, of which each has products that may not fit in a sum of i32")
+    dtype = F32 if prod(window) <= MOST_EXACT_PRODUCTS else F64
+    operands = [build.cast(operand, dtype) for operand in (x, w)]
+    return build.cast(build.op("convolution", operands, {**op.attributes, "dtype": dtype})[0], I32)

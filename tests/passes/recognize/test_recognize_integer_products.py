@@ -224,6 +224,37 @@ def test_integers_of_channels_by_themselves_are_summed_exactly_as_floats() -> No
     assert described(integers([u8(N, 4, 5, 4), i8(4, 1, 3, 3)], make)[1]) == "f32 by f32 -> f32"
 
 
+@pytest.mark.parametrize(("groups", "channels", "form"), [
+    (2, 30, "u8 by i8 -> i32"), (2, 28, "f32 by f32 -> f32"), (9, 30, "f64 by f64 -> f64"),
+])  # fmt: skip
+@pytest.mark.parametrize("zeros", [(0, 0), (9, 0), (9, 3)])
+def test_groups_of_many_products_take_bytes_each_by_itself(
+    groups: int, channels: int, form: str, zeros: tuple[int, int]
+) -> None:
+    filters = np.random.default_rng(3).integers(-120, 121, (4 * groups, channels, 3, 3)).astype(np.int8)
+
+    def make(b: Builder, x: Value) -> Value:
+        operands = shifted(b, x, zeros[0]), shifted(b, b.constant(filters), zeros[1])
+        return b.convolution(*operands, (1, 2), (1, 0), (1, 1), (1, 1), groups=groups, dtype=I32)
+
+    after, convolution = integers([u8(N, groups * channels, 4, 5)], make)
+    assert described(convolution) == form
+    assert count(after, "convolution") == (groups if form == "u8 by i8 -> i32" else 1)
+
+
+def test_scales_of_filters_go_with_their_group() -> None:
+    filters = np.random.default_rng(3).integers(-120, 121, (8, 40, 3, 3)).astype(np.int8)
+    scales = np.random.default_rng(4).integers(1, 9, 8).astype(np.float32)
+
+    def make(b: Builder, x: Value) -> Value:
+        w = dequantized(b, b.constant(filters), 0, b.constant(scales), axis=0)
+        return b.convolution(dequantized(b, x, 9, 0.25), w, (1, 1), (1, 1), (1, 1), (1, 1), groups=2)
+
+    after, convolution = integers([u8(N, 80, 3, 3)], make)
+    assert described(convolution) == "u8 by i8 -> i32"
+    assert count(after, "convolution") == 2
+
+
 def _refusals(types: Sequence[TensorType], make: Make) -> list[str]:
     with collect_notes() as notes:
         recognize_integer_products(canonicalize(built(types, make)))
