@@ -24,6 +24,7 @@ from onnxc.compiler.codegen_cpu.schedules.elements import (
     pointwise_schedule,
 )
 from onnxc.compiler.codegen_cpu.schedules.reductions import finishes_folds, reduction_measures, reduction_schedule
+from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -113,6 +114,8 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
     Rows that cross memory are turned first, by a kernel for that, before they are picked or padded, or computed with
     what a product has summed; so are rows that are picked or made, and then turned.
     """
+    if picks_rows(anchor) and _picks_all(anchor, view):
+        return not crosses(view, 1)
     if picks_rows(anchor) or anchor.name in ("transpose", "pad"):
         return not crosses(view, SMALLEST_CROSSED)
     match PRIMITIVES[anchor.name].anchor:
@@ -125,6 +128,15 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
         case "reduction" | "concatenate" | "scan" | "compaction" | "window":
             return not crosses(view, SMALLEST_CROSSED)
     return True
+
+
+def _picks_all(anchor: Op, view: View) -> bool:
+    """Whether as many elements are picked as there are: rows that lie apart are then worth turning, however few.
+
+    100 of 5 planes of 13 x 31, of each of 32 images with channels last, took 506 us of bool and take 32; f32 343, 67.
+    """
+    picked, there = product(anchor.result.shape), product(view.base.shape)
+    return isinstance(picked, int) and isinstance(there, int) and picked >= there
 
 
 def _reads_picked(anchor: Op, ordinal: int, view: PickedView) -> bool:

@@ -10,7 +10,7 @@ from onnxc.compiler.codegen_cpu.emit import kernel_pieces
 from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dims import Dim, Size
-from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, DType
+from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import PointwiseSchedule
@@ -335,6 +335,19 @@ def test_rows_are_picked_of_pixels_and_turned_behind(target: Target) -> None:
     random = np.random.default_rng(0)
     for height, count in [(1, 1), (5, 40), (3, 0)]:
         native.check(sample(F32, 2, 9, height, 11), random.integers(0, (height, 11), (2, count, 2)))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize(("count", "kernels"), [(1, 1), (4, 1), (5, 2), (40, 2)])
+def test_rows_of_few_channels_are_turned_where_as_many_are_picked(count: int, kernels: int, target: Target) -> None:
+    native = Native(
+        make(
+            ["u8[3, 4, 7, 5]", f"i64[{count}]"], lambda ir, x, where: ir.gather(ir.transpose(x, (0, 3, 1, 2)), where, 1)
+        ),
+        target,
+    )
+    assert len(native.plan.kernels) == kernels
+    native.check(sample(U8, 3, 4, 7, 5), np.random.default_rng(0).integers(0, 5, count))
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
