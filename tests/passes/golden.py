@@ -140,6 +140,10 @@ def compare(expected: np.ndarray, actual: np.ndarray, *, rounds: bool, zeros: bo
     if rounds and expected.dtype.kind != "b" and expected.dtype.kind not in "iu":
         assert_close(actual, expected, terms=16)
         return
+    if expected.dtype.kind == "c":
+        compare(expected.real, actual.real, rounds=rounds, zeros=zeros)
+        compare(expected.imag, actual.imag, rounds=rounds, zeros=zeros)
+        return
     np.testing.assert_array_equal(actual, expected)
     if zeros and expected.dtype.kind not in "biuO":
         zero = expected == 0

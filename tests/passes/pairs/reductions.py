@@ -1,6 +1,7 @@
 """Pairs for rules/reductions.py."""
 
-from onnxc.compiler.ir.dtypes import F32, I64
+from onnxc.compiler.ir.dtypes import C64, F32, I64
+from onnxc.compiler.ir.types import TensorType
 from onnxc.compiler.passes.simplify.rules import reductions as r
 from tests.passes.golden import M, N, Pair, boolean, f16, f32, i64
 
@@ -93,6 +94,11 @@ FIRES = {
             lambda b, x: b.mul(b.reduce(x, "sum", [1]), b.full((N,), 6, F32)),
         ),
         Pair(
+            (TensorType(C64, (N, 3)),),
+            lambda b, x: b.reduce(b.broadcast(x, (0, 2), (N, 5, 3)), "sum", [2]),
+            lambda b, x: b.broadcast(b.reduce(x, "sum", [1]), (0,), (N, 5)),
+        ),
+        Pair(
             (i64(3),),
             lambda b, x: b.reduce(b.broadcast(x, (1,), (5, 3)), "sum", [0]),
             lambda b, x: b.mul(x, b.full((3,), 5, I64)),
@@ -143,7 +149,8 @@ REFUSES = {
     r.merge_reductions: [Pair((f32(2, 3),), lambda b, x: b.reduce(b.reduce(x, "max", [1]), "min", [0]))],
     r.reduce_broadcast: [
         Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "max", [0])),
-        # How often only a call knows, or a number that the type does not hold.
+        # How often only a call knows, or a number that the type does not hold, or that makes NaN of infinity.
+        Pair((TensorType(C64, (3,)),), lambda b, x: b.reduce(b.broadcast(x, (1,), (5, 3)), "sum", [0])),
         Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (N, 3)), "sum", [0])),
         Pair((f16(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2049, 3)), "sum", [0])),
         Pair((f32(3),), lambda b, x: b.reduce(b.broadcast(x, (1,), (2, 3)), "prod", [0])),

@@ -77,7 +77,7 @@ def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
     if any(x.shape[x_axis] != 1 for x_axis, axis in enumerate(axes) if axis in repeated):
         return None
     times = product(shape[axis] for axis in repeated) if op.text("kind") == "sum" else 1
-    if not isinstance(times, int) or not _holds(times, x.dtype):
+    if not isinstance(times, int) or (times > 1 and not _multiplies(times, x.dtype)):
         return None
     reduced = {own[axis] for axis in op.ints("axes") if axis in own}
     units = {x_axis for x_axis, axis in enumerate(axes) if axis in repeated}
@@ -90,9 +90,9 @@ def reduce_broadcast(op: Op, build: Rewriter) -> Value | None:
     return build.broadcast(dense, [left.index(axes[x_axis]) for x_axis in rest], op.result.shape)
 
 
-def _holds(count: int, dtype: DType) -> bool:
-    """Whether a number is one of this type."""
-    return float(np.array(count).astype(dtype.numpy)) == count
+def _multiplies(count: int, dtype: DType) -> bool:
+    """Whether a product is the sum of so many: a number of the type, and not complex, where infinity makes NaN."""
+    return not dtype.is_complex and bool(np.array(count).astype(dtype.numpy).item() == count)
 
 
 @rule("reduce")
