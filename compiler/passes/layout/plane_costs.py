@@ -10,6 +10,7 @@ from math import prod
 from onnxc.compiler.ir.dims import product
 from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Op, Value
+from onnxc.compiler.passes.lower.pixel_products import is_of_pixels
 
 LANES = 16
 """Filters of a vector where channels lie last: of fewer the rest is computed for nothing."""
@@ -118,9 +119,7 @@ def _channels(op: Op) -> int:
 
 def multiplies_pixels(op: Op) -> bool:
     """Whether a convolution of planes is a product of matrices, of filters and of pixels as they lie."""
-    sizes = {*op.operands[1].shape[2:], *op.ints("input_dilations")}
-    is_padded = any(size != 0 for size in (*op.dims("low"), *op.dims("high")))
-    return sizes == {1} and not is_padded and made_by(op.operands[0], "transpose") is not None
+    return is_of_pixels(op) and made_by(op.operands[0], "transpose") is not None
 
 
 def _planes(op: Op) -> float:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from onnxc.compiler.ir.dims import Dim, floordiv, product
+from onnxc.compiler.ir.dims import Dim, product
 from onnxc.compiler.ir.dtypes import F32, F64
 from onnxc.compiler.ir.makers import constant_of, made_by
 from onnxc.compiler.ir.module import Attribute, Module, Op, Value
@@ -19,6 +19,7 @@ from onnxc.compiler.passes.layout.moved_layouts import Layout
 from onnxc.compiler.passes.layout.plane_costs import is_faster_as_planes, is_faster_turned, multiplies_pixels
 from onnxc.compiler.passes.layout.spread_columns import adds_columns
 from onnxc.compiler.passes.layout.windows_apart import sums_of_windows, windows_lie_apart
+from onnxc.compiler.passes.lower.pixel_products import is_pixel_product, multiplied_pixels
 from onnxc.compiler.passes.simplify.rules.broadcasts import ELEMENTWISE
 from onnxc.compiler.passes.simplify.rules.reshapes import reshape_broadcast, transpose_units
 from onnxc.compiler.passes.simplify.rules.transposes import transpose_nothing
@@ -41,9 +42,6 @@ UNIT_COLUMNS = 64
 
 MOST_LANES = 16
 """Channels that the kernel has room for come in so many."""
-
-PIXELS = "goc,ngcp->ngop"
-"""How products of single pixels are summed, of groups of channels."""
 
 MOST_STEPS = 2
 """Wider steps make parts of so few elements that copying them takes longest."""
@@ -111,7 +109,7 @@ def _is_of_products(value: Value) -> bool:
     op = value.op
     while op is not None and op.name in ELEMENTWISE:
         op = next((operand.op for operand in op.operands if made_by(operand, "broadcast") is None), None)
-    return op is not None and op.name == "dot" and op.text("equation") == PIXELS
+    return op is not None and is_pixel_product(op)
 
 
 def _is_of_planes(value: Value) -> bool:
@@ -199,26 +197,12 @@ def _planes(op: Op, build: Rewriter) -> Value:
     if _sums_windows(op):
         return sums_of_windows(op, build)
     if multiplies_pixels(op):
-        return _multiplied(op, build)
+        planes = _planes_of(op.result.rank)
+        shape = [op.result.shape[axis] for axis in planes.order]
+        return multiplied_pixels(planes.stored(op.operands[0], build), op, shape, build)
     images, _ = op.text("dimensions").split("->")
     attributes: dict[str, Attribute] = {**op.attributes, "dimensions": f"{images}->{image_labels(op.result.rank - 2)}"}
     return build.op("convolution", op.operands, attributes)[0]
-
-
-def _multiplied(op: Op, build: Rewriter) -> Value:
-    """planes[n, g, o, p] = the sum of w[g, o, c] x[n, g, c, p] over c: a product reads and writes planes as they lie.
-
-    Where windows have steps, what they read is taken first.
-    """
-    x, w = op.operands
-    planes, groups = _planes_of(x.rank).stored(x, build), op.int("groups")
-    shape, filters = (*planes.shape[:2], *op.result.shape[1:-1]), w.shape[0]
-    planes = build.slice(planes, (0,) * x.rank, shape, (1, 1, *op.ints("strides")))
-    pixels = product(planes.shape[2:])
-    lines = build.reshape(planes, (planes.shape[0], groups, w.shape[1], pixels))
-    rows = build.reshape(w, (groups, floordiv(filters, groups), w.shape[1]))
-    y = build.dot(rows, lines, PIXELS, op.dtype())
-    return build.reshape(y, (planes.shape[0], filters, *planes.shape[2:]))
 
 
 def _gains(op: Op) -> bool:
@@ -261,7 +245,8 @@ def _has_planes(op: Op) -> bool:
         return False
     if {x.dtype, op.dtype()} - {F32, F64} or product(w.shape) == 0:
         return False
-    if max(op.ints("input_dilations")) > 1 or max(op.ints("strides")) > MOST_STEPS:
+    has_wide_steps = max(op.ints("strides")) > MOST_STEPS and not multiplies_pixels(op)
+    if max(op.ints("input_dilations")) > 1 or has_wide_steps:
         return False
     return _window_elements(op) <= WINDOW_LIMIT
 

@@ -9,10 +9,13 @@ Of these few filters are multiplied so, too, when they are constants: a product 
 from collections.abc import Sequence
 from math import prod
 
-from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dims import Dim, floordiv, product
 from onnxc.compiler.ir.module import Module, Op, Value
 from onnxc.compiler.ir.primitives.contractions import channels_first
 from onnxc.compiler.ir.rewriter import Outcome, Rewriter, rewrite, rule
+
+ONE_GROUP, OF_GROUPS = "oc,ncp->nop", "goc,ngcp->ngop"
+"""How products of single pixels are summed."""
 
 MOST_CONSTANT_ROWS = 64
 """Taps of all constant filters up to which a product of blocks is faster than the kernel of convolutions.
@@ -31,9 +34,9 @@ def pixel_products(module: Module) -> Module:
 def multiply_pixels(op: Op, build: Rewriter) -> Outcome:
     """convolution(x, w)[n, o, p] = the sum of w[o, c] x[n, c, p] over c"""
     x, w = op.operands
-    if build.known_array(w) is not None or not _is_of_floats(op) or not _is_of_pixels(op):
+    if build.known_array(w) is not None or not _is_of_floats(op) or not is_of_pixels(op):
         return None
-    return build.reshape(_multiplied(build.reshape(w, w.shape[:2]), x, op, build), op.result.shape)
+    return multiplied_pixels(x, op, op.result.shape, build)
 
 
 @rule("convolution")
@@ -58,10 +61,25 @@ def multiply_spread_pixels(op: Op, build: Rewriter) -> Outcome:
     return build.reshape(build.transpose(y, (0, 1, *pairs)), op.result.shape)
 
 
+def multiplied_pixels(x: Value, op: Op, shape: Sequence[Dim], build: Rewriter) -> Value:
+    """The convolution of single pixels of `x`: T[N, C, *S] as a product, of this shape: [N, O, *P]
+
+    Groups are matrices of their own; where windows have steps, what they read is taken first.
+    """
+    w, groups = op.operands[1], op.int("groups")
+    read = (*x.shape[:2], *shape[2:])
+    x = build.slice(x, (0,) * x.rank, read, (1, 1, *op.ints("strides")))
+    if groups == 1:
+        return build.reshape(_multiplied(build.reshape(w, w.shape[:2]), x, op, build), shape)
+    lines = build.reshape(x, (x.shape[0], groups, w.shape[1], product(x.shape[2:])))
+    rows = build.reshape(w, (groups, floordiv(w.shape[0], groups), w.shape[1]))
+    return build.reshape(build.dot(rows, lines, OF_GROUPS, op.dtype()), shape)
+
+
 def _multiplied(rows: Value, x: Value, op: Op, build: Rewriter) -> Value:
     """The sums of rows[o, c] x[n, c, ...] over c, all pixels along one axis."""
     lines = build.reshape(x, (*x.shape[:2], product(x.shape[2:])))
-    return build.dot(rows, lines, "oc,ncp->nop", op.dtype())
+    return build.dot(rows, lines, ONE_GROUP, op.dtype())
 
 
 def _is_of_floats(op: Op) -> bool:
@@ -77,11 +95,16 @@ def _are_few(op: Op, taps: Sequence[int]) -> bool:
     return isinstance(filters, int) and filters * prod(taps) <= MOST_CONSTANT_ROWS
 
 
-def _is_of_pixels(op: Op) -> bool:
-    """Whether a result is of the channels of one pixel: without padding, and without steps."""
-    steps = {*op.ints("strides"), *op.ints("input_dilations"), op.int("groups"), *op.operands[1].shape[2:]}
+def is_of_pixels(op: Op) -> bool:
+    """Whether windows are single pixels, without padding."""
+    sizes = {*op.operands[1].shape[2:], *op.ints("input_dilations")}
     is_padded = any(size != 0 for size in (*op.dims("low"), *op.dims("high")))
-    return steps <= {1} and not is_padded
+    return sizes <= {1} and not is_padded
+
+
+def is_pixel_product(op: Op) -> bool:
+    """Whether an op is what a convolution of single pixels became."""
+    return op.name == "dot" and op.text("equation") in (ONE_GROUP, OF_GROUPS)
 
 
 def _spreads_pixels(op: Op, taps: Sequence[int]) -> bool:

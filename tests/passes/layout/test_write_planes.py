@@ -58,10 +58,13 @@ def _multiplied(b: Builder, planes: Value, filters: int, groups: int = 1) -> Val
     """The same as a product of matrices."""
     w, bias = b.constant(_weights(filters, 8 // groups, 1, 1)), b.constant(_weights(filters))
     pixels = product(planes.shape[2:])
-    lines = b.reshape(planes, (planes.shape[0], groups, 8 // groups, pixels))
-    y = b.dot(b.reshape(w, (groups, filters // groups, 8 // groups)), lines, "goc,ngcp->ngop")
-    each = b.reshape(bias, (groups, filters // groups)) if groups > 1 else bias
-    added = b.add(y, b.broadcast(each, (1, 2)[-each.rank :], y.shape))
+    if groups == 1:
+        y = b.dot(b.reshape(w, (filters, 8)), b.reshape(planes, (planes.shape[0], 8, pixels)), "oc,ncp->nop")
+        added = b.add(y, b.broadcast(bias, (1,), y.shape))
+    else:
+        lines = b.reshape(planes, (planes.shape[0], groups, 8 // groups, pixels))
+        y = b.dot(b.reshape(w, (groups, filters // groups, 8 // groups)), lines, "goc,ngcp->ngop")
+        added = b.add(y, b.broadcast(b.reshape(bias, (groups, filters // groups)), (1, 2), y.shape))
     return b.reshape(b.relu(added), (planes.shape[0], filters, *planes.shape[2:]))
 
 
@@ -233,6 +236,11 @@ PAIRS = {
         (f32(2, 8, 19, 20),),
         lambda b, x: _pixels(b, x, 12, step=2),
         lambda b, x: _multiplied(b, b.slice(x, (0, 0, 0, 0), (2, 8, 10, 10), (1, 1, 2, 2)), 12),
+    ),
+    "every fifth pixel of planes": Pair(
+        (f32(2, 8, 31, 36),),
+        lambda b, x: _pixels(b, x, 12, step=5),
+        lambda b, x: _multiplied(b, b.slice(x, (0, 0, 0, 0), (2, 8, 7, 8), (1, 1, 5, 5)), 12),
     ),
     "single pixels to many filters, of small planes": Pair((f32(2, 8, 1, 3),), lambda b, x: _pixels(b, x, 256)),
     "one pixel of few channels is too little": Pair((f32(2, 1, 1, 8),), lambda b, x: _convolve(b, x, 4)),

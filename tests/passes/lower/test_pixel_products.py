@@ -21,6 +21,12 @@ def _multiply(b: Builder, x: Value, w: Value) -> Value:
     return b.reshape(product, (N, 5, M, 4))
 
 
+def _multiply_groups(b: Builder, x: Value, w: Value) -> Value:
+    """x: f32[N, 4, *S], w: f32[6, 2, *1], in two groups"""
+    lines = b.reshape(x, (N, 2, 2, M if x.rank > 2 else 1))
+    return b.reshape(b.dot(b.reshape(w, (2, 3, 2)), lines, "goc,ngcp->ngop"), (N, 6, *x.shape[2:]))
+
+
 def _spread(b: Builder, x: Value, w: Value, low: int = 1, high: int = 1, groups: int = 1) -> Value:
     """A convolution over x with zeros between its pixels."""
     ones = [1] * (x.rank - 2)
@@ -54,14 +60,24 @@ PAIRS = {
     "constant filters": Pair((LINE,), lambda b, x: _convolve(b, x, b.constant(np.ones((2, 4, 1), np.float32)))),
     "several taps": Pair((LINE, f32(2, 4, 3)), lambda b, x, w: _convolve(b, x, w, low=2)),
     "padding": Pair((LINE, f32(2, 4, 1)), lambda b, x, w: _convolve(b, x, w, low=1)),
-    "steps": Pair((LINE, f32(2, 4, 1)), lambda b, x, w: _convolve(b, x, w, step=2)),
-    "groups": Pair((LINE, f32(2, 2, 1)), lambda b, x, w: _convolve(b, x, w, groups=2)),
+    "steps": Pair(
+        (f32(N, 4, 8), f32(2, 4, 1)),
+        lambda b, x, w: _convolve(b, x, w, step=3),
+        lambda b, x, w: b.dot(b.reshape(w, (2, 4)), b.slice(x, (0, 0, 0), (N, 4, 3), (1, 1, 3)), "oc,ncp->nop"),
+        rounds=True,
+    ),
+    "groups": Pair((LINE, f32(6, 2, 1)), lambda b, x, w: _convolve(b, x, w, groups=2), _multiply_groups, rounds=True),
     "integers": Pair((i32(N, 4, M), i32(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=I32)),
     "bytes": Pair((u8(N, 4, M), i8(2, 4, 1)), lambda b, x, w: b.convolution(x, w, [1], [0], [0], [1], dtype=F64)),
     "blocks that overlap": Pair((f32(N, 4, 5), f32(2, 4, 3)), lambda b, x, w: _spread(b, x, w, 2, 2)),
     "a part of the blocks": Pair((f32(N, 4, 5), f32(2, 4, 2)), lambda b, x, w: _spread(b, x, w, 0, 1)),
     "blocks of groups": Pair((f32(N, 4, 5), f32(2, 2, 2)), lambda b, x, w: _spread(b, x, w, groups=2)),
-    "no spatial axes": Pair((f32(N, 4), f32(2, 2)), lambda b, x, w: b.convolution(x, w, [], [], [], [], groups=2)),
+    "no spatial axes": Pair(
+        (f32(N, 4), f32(6, 2)),
+        lambda b, x, w: b.convolution(x, w, [], [], [], [], groups=2),
+        _multiply_groups,
+        rounds=True,
+    ),
     "many constant filters of blocks": Pair(
         (f32(N, 1, 5),), lambda b, x: _spread(b, x, b.constant(np.ones((33, 1, 2), np.float32)))
     ),
