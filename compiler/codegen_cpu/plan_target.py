@@ -24,7 +24,7 @@ from onnxc.compiler.codegen_cpu.schedules.elements import (
     pointwise_schedule,
 )
 from onnxc.compiler.codegen_cpu.schedules.reductions import finishes_folds, reduction_measures, reduction_schedule
-from onnxc.compiler.ir.dims import product
+from onnxc.compiler.ir.dims import at_least, product
 from onnxc.compiler.ir.dtypes import DType
 from onnxc.compiler.ir.module import Op
 from onnxc.compiler.ir.primitive import PRIMITIVES, AnchorKind
@@ -131,12 +131,11 @@ def _reads_view(anchor: Op, ordinal: int, view: View) -> bool:
 
 
 def _picks_all(anchor: Op, view: View) -> bool:
-    """Whether as many elements are picked as there are: rows that lie apart are then worth turning, however few.
+    """Whether surely as many elements are picked as there are: rows that lie apart are then worth turning, however few.
 
     100 of 5 planes of 13 x 31, of each of 32 images with channels last, took 506 us of bool and take 32; f32 343, 67.
     """
-    picked, there = product(anchor.result.shape), product(view.base.shape)
-    return isinstance(picked, int) and isinstance(there, int) and picked >= there
+    return at_least(product(anchor.result.shape), product(view.base.shape))
 
 
 def _reads_picked(anchor: Op, ordinal: int, view: PickedView) -> bool:

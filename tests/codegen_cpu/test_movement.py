@@ -338,14 +338,15 @@ def test_rows_are_picked_of_pixels_and_turned_behind(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("shape", ["3, 4, 7, 5", "N, H, W, 5"])
 @pytest.mark.parametrize(("count", "kernels"), [(1, 1), (4, 1), (5, 2), (40, 2)])
-def test_rows_of_few_channels_are_turned_where_as_many_are_picked(count: int, kernels: int, target: Target) -> None:
-    native = Native(
-        make(
-            ["u8[3, 4, 7, 5]", f"i64[{count}]"], lambda ir, x, where: ir.gather(ir.transpose(x, (0, 3, 1, 2)), where, 1)
-        ),
-        target,
-    )
+def test_rows_of_few_channels_are_turned_where_as_many_are_picked(
+    count: int, kernels: int, shape: str, target: Target
+) -> None:
+    def build(ir: Builder, x: Value, where: Value) -> Value:
+        return ir.gather(ir.transpose(x, (0, 3, 1, 2)), where, 1)
+
+    native = Native(make([f"u8[{shape}]", f"i64[{count}]"], build), target)
     assert len(native.plan.kernels) == kernels
     native.check(sample(U8, 3, 4, 7, 5), np.random.default_rng(0).integers(0, 5, count))
 
