@@ -47,7 +47,7 @@ def recognize_integer_products_but(as_floats: Callable[[Op], bool]) -> Pass:
 
         for x and w of 8 bits; the sum of x - zx is that of the window of an output.
         """
-        return _convolve(op, build, (I8, U8), as_floats)
+        return _convolve(op, build, (I8, U8), as_floats, takes_groups=True)
 
     def recognize_integer_products(module: Module) -> Module:
         """Makes products of 8-bit integers of products of what they stand for."""
@@ -251,8 +251,14 @@ def convolve_signed(op: Op, build: Rewriter) -> Value | Refusal | None:
 
 
 def _convolve(
-    op: Op, build: Rewriter, bytes: Sequence[DType], as_floats: Callable[[Op], bool] | None = None
+    op: Op,
+    build: Rewriter,
+    bytes: Sequence[DType],
+    as_floats: Callable[[Op], bool] | None = None,
+    takes_groups: bool = False,
 ) -> Value | Refusal | None:
+    """takes_groups: few groups of many products each by itself, and many in f64, which a GPU does in more launches, or
+    slowly."""
     labels = op.text("dimensions")
     if op.dtype() not in (F32, I32) or labels != channels_first(op.result.rank - 2):
         return None
@@ -265,9 +271,10 @@ def _convolve(
         return Refusal("as floats, the convolution takes fewer products")
     x, w = _as_one_of(bytes, x, build), _as_one_of(bytes, w, build)
     groups, is_deep = op.int("groups"), w.source.shape[1] != 1
-    is_apart = is_deep and 1 < groups <= MOST_APART and _products(w) > MOST_EXACT_PRODUCTS
+    has_many = takes_groups and _products(w) > MOST_EXACT_PRODUCTS
+    is_apart = is_deep and has_many and 1 < groups <= MOST_APART
     if groups > 1 and not is_apart and (is_deep or w.zero is not None):
-        return _convolved_in_floats(op, build)
+        return _convolved_in_floats(op, F64 if has_many else F32, build)
     reason = _no_convolution(x, w, op) or _unfit((x, w), op, list(w.source.shape[1:]))
     if reason:
         return Refusal(reason)
@@ -344,14 +351,13 @@ def _sums_of_windows(x: Quantized, w: Quantized, op: Op, build: Rewriter) -> Val
     return build.reduce_window(of_pixels, "sum", window, strides, low, high, dilations)
 
 
-def _convolved_in_floats(op: Op, build: Rewriter) -> Value | Refusal | None:
-    """A convolution of i32 in groups, whose few products f32 sums exactly, others f64; one of f32 stays what it is."""
+def _convolved_in_floats(op: Op, dtype: DType, build: Rewriter) -> Value | Refusal | None:
+    """A convolution of i32 in groups, whose products a type of floats sums exactly; one of f32 stays what it is."""
     x, w = op.operands
     window = [size for size in w.shape[1:] if isinstance(size, int)]
     if op.dtype() != I32:
         return Refusal("the channels are in groups, of which each has few products")
-    if len(window) < w.rank - 1 or prod(window) > MOST_PRODUCTS:
-        return Refusal("the channels are in groups, of which each has products that may not fit in a sum of i32")
-    dtype = F32 if prod(window) <= MOST_EXACT_PRODUCTS else F64
+    if len(window) < w.rank - 1 or prod(window) > (MOST_PRODUCTS if dtype == F64 else MOST_EXACT_PRODUCTS):
+        return Refusal(f"the channels are in groups, of which each has more products than {dtype} sums exactly")
     operands = [build.cast(operand, dtype) for operand in (x, w)]
     return build.cast(build.op("convolution", operands, {**op.attributes, "dtype": dtype})[0], I32)
