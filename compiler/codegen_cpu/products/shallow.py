@@ -36,7 +36,7 @@ class _Columns:
 
     outer: Coordinates
     first: Int
-    count: int
+    count: Int
 
 
 @dataclass
@@ -76,9 +76,15 @@ class _Shallow:
 
     def _unit(self, outer: Coordinates, first: Int) -> None:
         """All columns, by as many as of B stay in the nearest cache for the rows of a unit."""
-        f, columns = self.frame.f, self.problem.columns
-        assert isinstance(columns, int), self.problem
+        f, columns = self.frame.f, self.frame.size(self.problem.columns)
         rows = first, f.smin(self.frame.size(self.problem.rows), f.add(first, self.unit_rows))
+
+        def block(column: Int) -> None:
+            self._block(rows, _Columns(outer, column, f.smin(f.sub(columns, column), self.block)))
+
+        if not isinstance(columns, int):
+            f.loop(0, columns, self.block, block)
+            return
         whole = columns // self.block * self.block
         f.loop(0, whole, self.block, lambda column: self._block(rows, _Columns(outer, column, self.block)))
         if columns > whole:
@@ -110,17 +116,17 @@ class _Shallow:
 
     def _panels(self, columns: _Columns, rows: int, row: Int) -> None:
         """So many rows against the columns of a block."""
-        whole = columns.count // self.width * self.width
-        self.frame.f.loop(0, whole, self.width, lambda column: self._tile(columns, row, rows, column, self.width))
-        if columns.count > whole:
-            self._tile(columns, row, rows, whole, columns.count - whole)
+        f = self.frame.f
+        left = f.urem(columns.count, self.width)
+        whole = f.sub(columns.count, left)
+        f.loop(0, whole, self.width, lambda column: self._tile(columns, row, rows, column, self.width))
+        f.if_(f.icmp("sgt", left, 0), lambda: self._tile(columns, row, rows, whole, left))
 
-    def _tile(self, block: _Columns, first: Int, rows: int, begin: Int, columns: int) -> None:
+    def _tile(self, block: _Columns, first: Int, rows: int, begin: Int, columns: Int) -> None:
         """So many rows by so many columns of a block from `begin` on, of a panel or of what is left of one."""
         f, column = self.frame.f, self.frame.f.add(block.first, begin)
-        masks: list[Reg | None] = [None] * -(-columns // self.lanes)
-        if columns % self.lanes:
-            masks[-1] = f.tail_mask(self.lanes, columns % self.lanes)
+        vectors = -(-(columns if isinstance(columns, int) else self.width) // self.lanes)
+        masks = [self._mask(f.sub(columns, vector * self.lanes)) for vector in range(vectors)]
         zero = f.constant(vector_type(self.memory, self.lanes), 0)
         begins = [self.operands.a(block.outer, f.add(first, row)) for row in range(rows)]
         panel = self._panel(block, begin)
@@ -140,6 +146,11 @@ class _Shallow:
             row, vector = divmod(ordinal, len(masks))
             index = self._index(block.outer, f.add(first, row), f.add(column, vector * self.lanes))
             write_result(self.frame.evaluator(self.lanes, masks[vector]), self.frame, self.problem.dot, x, index)
+
+    def _mask(self, left: Int) -> Reg | None:
+        """The lanes of a vector that has so many columns; None for all."""
+        is_whole = isinstance(left, int) and left >= self.lanes
+        return None if is_whole else self.frame.f.tail_mask(self.lanes, left)
 
     def _panel(self, block: _Columns, begin: Int) -> Reg | None:
         """A packed panel, [k][column], behind whose last column are zeros; None where B is read where it lies."""

@@ -128,10 +128,8 @@ def _shallow_products(gemm: Problem, schedule: ContractionSchedule, sizes: _Size
     assert isinstance(schedule.workers, Threads), schedule
     assert schedule.registers is not None, schedule
     vectors, units = -(-sizes.columns // schedule.workers.lanes), -(-sizes.rows // schedule.tile.rows)
-    panels, (blocks, rest) = (
-        -(-sizes.columns // schedule.registers.columns),
-        divmod(sizes.rows, schedule.registers.rows),
-    )
+    panels = -(-sizes.columns // schedule.registers.columns)
+    blocks, rest = divmod(sizes.rows, schedule.registers.rows)
     products = sizes.rows * (vectors + panels) + (blocks + rest) * vectors / 2
     if schedule.packs_columns:
         products += units * vectors * COPY_PRODUCTS[_panel_copy(gemm, schedule)]

@@ -229,9 +229,10 @@ def _is_shallow(problem: KernelProblem, gemm: Problem, rows: int, sums: DType) -
     dtypes = {gemm.a.base.dtype, gemm.b.base.dtype, gemm.dot.dtype(), sums}
     if not dtypes <= {F32, F64} or len(dtypes) > 1 or gemm.outer_k:
         return False
-    if not isinstance(gemm.depth, int) or not isinstance(gemm.columns, int):
+    if not isinstance(gemm.depth, int) or not 0 < gemm.depth <= SHALLOW_DEPTH:
         return False
-    is_small = 0 < gemm.depth <= SHALLOW_DEPTH and gemm.depth * gemm.columns * sums.itemsize <= SHALLOW_BYTES
+    size = _bytes_of_columns(gemm, sums)
+    is_small = size is None or size <= SHALLOW_BYTES
     is_read = has_constant_panels(problem, gemm) or 1 in (gemm.b_strides[gemm.n], gemm.b_stride(gemm.k))
     if _packs_shallow(problem, gemm, sums):
         has_rows = rows >= SHALLOW_PACKED_ROWS
@@ -244,10 +245,15 @@ def _is_shallow(problem: KernelProblem, gemm: Problem, rows: int, sums: DType) -
 def _packs_shallow(problem: KernelProblem, gemm: Problem, sums: DType) -> bool:
     """Whether panels of few steps are packed for the rows of a unit: of more columns than the nearest cache holds, and
     where columns do not lie side by side."""
-    assert isinstance(gemm.depth, int), gemm
-    assert isinstance(gemm.columns, int), gemm
-    is_far = gemm.depth * gemm.columns * sums.itemsize > SHALLOW_BLOCK_BYTES
+    size = _bytes_of_columns(gemm, sums)
+    is_far = size is None or size > SHALLOW_BLOCK_BYTES
     return not has_constant_panels(problem, gemm) and (is_far or gemm.b_strides[gemm.n] != 1)
+
+
+def _bytes_of_columns(gemm: Problem, sums: DType) -> int | None:
+    """Those of B, for one position of the outer letters; None where only a call knows."""
+    elements = product((gemm.depth, gemm.columns))
+    return elements * sums.itemsize if isinstance(elements, int) else None
 
 
 def _share_a_set(gemm: Problem) -> bool:
@@ -299,14 +305,15 @@ def _shallow(gemm: Problem, problem: KernelProblem, sums: DType, target: Target)
     width, parameter = vectors * lanes, problem.block.parameters.index(gemm.b.base)
     is_constant = has_constant_panels(problem, gemm)
     assert isinstance(gemm.depth, int), gemm
-    assert isinstance(gemm.columns, int), gemm
     packs = _packs_shallow(problem, gemm, sums)
     way = "packed when it is compiled" if is_constant else "packed on the way" if packs else "read in place"
-    most = max(SHALLOW_BLOCK_BYTES // (gemm.depth * sums.itemsize * width), 1) * width
-    parts = max(-(-gemm.columns // most), 1)
+    block = max(SHALLOW_BLOCK_BYTES // (gemm.depth * sums.itemsize * width), 1) * width
+    if isinstance(gemm.columns, int):
+        # In parts of about one size.
+        block = -(-gemm.columns // (max(-(-gemm.columns // block), 1) * width)) * width
     return ContractionSchedule(
         algorithm="shallow",
-        tile=Tile(SHALLOW_UNIT_ROWS, -(-gemm.columns // (parts * width)) * width, gemm.depth),
+        tile=Tile(SHALLOW_UNIT_ROWS, block, gemm.depth),
         arithmetic=Arithmetic(str(sums), sums),
         registers=Tile(rows, width),
         left=gemm.left,

@@ -153,6 +153,25 @@ def test_one_row_of_what_may_be_many_is_swept() -> None:
         native.check(sample(F32, 2, rows, 40), sample(F32, 2, 40, 1100, seed=1), bound=2e-6)
 
 
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_steps_meet_as_many_columns_as_a_call_has(dtype: DType, turned: bool, target: Target) -> None:
+    b, equation = (f"{dtype}[N, 2]", "mk,nk->mn") if turned else (f"{dtype}[2, N]", "mk,kn->mn")
+    native = Native(
+        make([f"{dtype}[67, 2]", b, f"{dtype}[N]"], lambda ir, x, y, z: _biased(ir, ir.dot(x, y, equation), z)), target
+    )
+    schedule = native.plan.kernels[-1].scheduled(ContractionSchedule)
+    assert (schedule.algorithm, schedule.left, schedule.packs_columns) == ("shallow", 0, True)
+    for columns in (0, 1, 15, 64, 65, 500, 1100):
+        y = sample(dtype, *((columns, 2) if turned else (2, columns)), seed=1)
+        native.check(sample(dtype, 67, 2), y, sample(dtype, columns, seed=2), bound=4 * precision(dtype))
+
+
+def _biased(ir: Builder, x: Value, bias: Value) -> Value:
+    return ir.relu(ir.add(x, ir.broadcast(bias, (1,), x.shape)))
+
+
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_a_constant_lies_as_few_rows_want_it_too(is_turned: bool) -> None:
     """100 columns fill no whole panels, so that many rows alone would rather have them as rows."""
