@@ -196,7 +196,10 @@ class _ConvolvedBytes:
         self.frame.f.loop(0, count, 1, lambda row: self._unroll(first, channel, row))
 
     def _unroll(self, first: Int, channel: Int, row: Int) -> None:
-        """Writes the window of a pixel as a row: its outer taps one after another, what is merged in one piece."""
+        """Writes the window of a pixel as a row: its outer taps one after another, what is merged in one piece.
+
+        Behind them are zeros to the end of the row, where a panel that is packed on the way may have anything.
+        """
         f, frame = self.frame.f, self.frame
         assert self.rows is not None
         image, *positions = frame.split(f.add(first, row), self.op.result.shape[:-1])
@@ -204,6 +207,8 @@ class _ConvolvedBytes:
         starts = [f.sub(f.mul(p, step), frame.size(low)) for p, step, low in zip(positions, steps, lows, strict=True)]
         offset = f.add(f.mul(image, frame.size(self.x.strides[0])), channel)
         pixel = _Pixel(f.gep(self.rows, f.mul(row, self.line), self.element), offset, tuple(starts))
+        if self.schedule.packing is None:
+            self._store(f.constant(vector_type(self.element, self.row_lanes), 0), pixel.row, self.line - self.row_lanes)
         f.loop(0, prod(self.outer_taps), 1, lambda tap: self._unroll_tap(pixel, tap))
 
     def _unroll_tap(self, pixel: _Pixel, tap: Int) -> None:
