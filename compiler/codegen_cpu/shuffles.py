@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_type
+from onnxc.compiler.codegen_host.llvm_masks import masked_load
+from onnxc.compiler.codegen_host.llvm_values import Int, Reg, register, vector_shape, vector_type
 
 LARGEST_SHUFFLED_STRIDE = 4
 """Beyond it a gather touches less memory than whole vectors would. An estimate; strides of models are 1 to 3, or the
@@ -36,21 +37,34 @@ def is_shuffled(step: Int) -> TypeGuard[int]:
     return (isinstance(step, int) and 1 < abs(step) <= LARGEST_SHUFFLED_STRIDE) or step == -1
 
 
-def part_offsets(lanes: int, step: int) -> tuple[int, ...]:
-    """Where to load whole vectors of what lies `step` apart, from the first lane on; nothing beyond is touched."""
+def load_strided(f: FunctionBuilder, vector: str, address: Reg, step: int) -> Reg:
+    """The elements `step` apart, the first one at an address, as whole vectors; nothing beyond is touched."""
+    lanes, element = vector_shape(vector)
     low, span = min(0, (lanes - 1) * step), (lanes - 1) * abs(step) + 1
-    return tuple(low + min(start, span - lanes) for start in range(0, span, lanes))
-
-
-def take_strided(f: FunctionBuilder, vectors: Sequence[Reg], step: int) -> Reg:
-    """The lanes `step` apart of the vectors that were loaded at `part_offsets`."""
-    lanes = vectors[0].lanes
-    starts = part_offsets(lanes, step)
+    starts = [low + min(start, span - lanes) for start in range(0, span, lanes)]
+    parts = [f.load(vector, f.gep(address, start, element)) for start in starts]
     picks = []
     for lane in range(lanes):
         ordinal = max(k for k, start in enumerate(starts) if start <= lane * step)
         picks.append(ordinal * lanes + lane * step - starts[ordinal])
-    return pick_lanes(f, vectors, picks)
+    return pick_lanes(f, parts, picks)
+
+
+def load_first_strided(f: FunctionBuilder, vector: str, address: Reg, step: int, count: Int) -> Reg:
+    """The same for the first `count` lanes alone, at least one, where the step is positive.
+
+    Rows of 32 u8 two apart took 4.7 us by a gather, lane by lane, with vectors of 64 lanes.
+    """
+    lanes, element = vector_shape(vector)
+    span = f.add(f.mul(f.sub(count, 1), step), 1)
+    starts = [start for start in range(0, lanes * step, lanes) if not (isinstance(span, int) and span <= start)]
+    zeros = f.constant(vector, 0)
+    parts = [
+        masked_load(f, vector, f.gep(address, start, element), f.tail_mask(lanes, f.sub(span, start)), passthru=zeros)
+        for start in starts
+    ]
+    # Lanes that do not count have elements of those that do.
+    return pick_lanes(f, parts, [pick % (len(parts) * lanes) for pick in range(0, lanes * step, step)])
 
 
 _PERMUTATIONS: Mapping[str, tuple[str, str]] = {

@@ -14,7 +14,7 @@ from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
 from onnxc.compiler.codegen_cpu.inner_loops.turned_squares import load_turned, turn_square
 from onnxc.compiler.codegen_cpu.kernel_function import KernelFrame
 from onnxc.compiler.codegen_cpu.schedules.elements import tile_rows
-from onnxc.compiler.codegen_cpu.shuffles import part_offsets, take_strided
+from onnxc.compiler.codegen_cpu.shuffles import load_strided
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
@@ -131,8 +131,7 @@ class TurnedTile:
         vector, apart = vector_type(memory, lanes), self.view.strides[self.crossed]
         assert isinstance(apart, int), self.view
         if mask is None:
-            parts = [f.load(vector, f.gep(address, start, memory)) for start in part_offsets(lanes, apart)]
-            return take_strided(f, parts, apart)
+            return load_strided(f, vector, address, apart)
         if apart == 1:
             return masked_load(f, vector, address, mask, passthru=f.constant(vector, 0))
         steps = f.constant(vector_type("i64", lanes), [lane * apart for lane in range(lanes)])

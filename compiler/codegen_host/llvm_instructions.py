@@ -395,7 +395,9 @@ class Instructions:
             if lanes == 1:
                 return TRUE if count > 0 else FALSE
             kept = min(max(count, 0), lanes)
-            return constant(vector_type("i1", lanes), [i < kept for i in range(lanes)])
+            known = constant(vector_type("i1", lanes), [i < kept for i in range(lanes)])
+            self._tails[known] = kept
+            return known
         if lanes == 1:
             return self.icmp("sgt", count, 0)
         # The lanes of one register compare in one instruction, where 64-bit lanes would need two or more.

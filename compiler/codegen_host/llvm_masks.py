@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, constant, intrinsic_suffix, vector_shape
 
-__all__ = ["every_lane", "masked_load", "masked_store", "whole_store"]
+__all__ = ["every_lane", "masked_load", "masked_store", "takes_masks", "whole_store"]
 
 _WITH_AVX = frozenset(("float", "double", "i32", "i64"))
 
@@ -26,7 +26,7 @@ def masked_load(
     def masked() -> tuple[Reg]:
         return (f.intrinsic(f"llvm.masked.load.{intrinsic_suffix(type)}.p0", type, *arguments),)
 
-    if mask.is_literal or _takes_masks(f, type):
+    if mask.is_literal or takes_masks(f, type):
         return masked()[0]
     return f.if_(every_lane(f, mask), lambda: (f.load(type, pointer, align),), masked)[0]
 
@@ -60,7 +60,7 @@ def masked_store(f: FunctionBuilder, value: Reg, pointer: Reg, mask: Reg, align:
         name = f"llvm.masked.store.{intrinsic_suffix(value.type)}.p0"
         f.call(name, "void", value, pointer, constant("i32", align), mask)
 
-    if mask.is_literal or _takes_masks(f, value.type):
+    if mask.is_literal or takes_masks(f, value.type):
         masked()
     else:
         f.if_(every_lane(f, mask), lambda: f.store(value, pointer, align), masked)
@@ -103,7 +103,7 @@ def _lanes(f: FunctionBuilder, vector: Reg, start: int, count: int) -> Reg:
     return f.shuffle(vector, None, range(start, start + count)) if count > 1 else f.extract(vector, start)
 
 
-def _takes_masks(f: FunctionBuilder, type: str) -> bool:
+def takes_masks(f: FunctionBuilder, type: str) -> bool:
     """Whether the processor has masks for such lanes; where nothing is known of it, it is taken to."""
     has_any = "avx" in f.features and vector_shape(type)[1] in _WITH_AVX
     return not f.features or "avx512bw" in f.features or has_any

@@ -14,7 +14,7 @@ from onnxc.compiler.ir.dtypes import BF16, BOOL, C64, C128, F16, F32, F64, I8, I
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import PointwiseSchedule
-from onnxc.compiler.target import Target
+from onnxc.compiler.target import Target, parse_target
 from tests.codegen_cpu.support import EVERY_TARGET, NATIVE, Native, assert_near, make, sample
 
 N, K, M = Size.symbol("N"), Size.symbol("K"), Size.symbol("M")
@@ -541,6 +541,28 @@ def test_elements_some_steps_apart(step: int, dtype: DType, target: Target) -> N
     arrays = [signed_sample(dtype, *shape) for shape in shapes]
     for found, wanted in zip(native(*arrays), native.interpreted(*arrays), strict=True):
         assert found.tobytes() == wanted.tobytes(), wanted.shape
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL], ids=str)
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_elements_some_steps_apart_in_rows_of_any_length(step: int, dtype: DType, target: Target) -> None:
+    """The last ones of groups of so many, up to the last element of a buffer."""
+
+    def build(ir: Builder, x: Value) -> Value:
+        return ir.slice_axis(x, 2, step - 1, 1)
+
+    native = Native(make([f"{dtype}[3, N, {step}]"], build), target)
+    for length in (0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 130):
+        x = signed_sample(dtype, 3, length, step)
+        assert native(x)[0].tobytes() == native.interpreted(x)[0].tobytes(), length
+
+
+def test_rows_of_bytes_some_steps_apart_that_are_shorter_than_a_vector_are_loaded_whole() -> None:
+    target = parse_target("cpu:x86-64-v4")
+    module = make(["u8[300, 64]"], lambda ir, x: ir.slice(x, (0, 0), (300, 32), (1, 2)))
+    functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
+    assert not any("gather" in function.text() for together in functions for function in together)
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
