@@ -8,7 +8,7 @@ few vectors, all of whose passes are code without loops.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
 from onnxc.compiler.codegen_cpu.element_types import memory_type, register_type, round_register, to_memory
 from onnxc.compiler.codegen_cpu.evaluate import Evaluator, Index
@@ -321,13 +321,26 @@ class _RowLoops:
             totals = self._below_bounds(self.bounds, vectors, visit, (start,) * together)
         folded: list[Reg] = []
         for first in range(together):
-            total, *others = totals[first::together]
-            for other in others:
-                total = step(total, other, f)
+            total = self._joined(step, totals[first::together])
             if self.lanes_are_columns:
                 total = _fold_halves(step, total, f)
             folded.append(round_register(total, dtype, f) if dtype.is_float else total)
         return folded
+
+    def _joined(self, step: Callable[[Reg, Reg, FunctionBuilder], Reg], totals: Sequence[Reg]) -> Reg:
+        """What partial folds make together; of rows that only a call knows to be too short for several the first alone.
+
+        Maxima of 3,584 rows of 28 f32 of open sizes took 28.6 us without that, and take 24.
+        """
+        f, (first, *others) = self.frame.f, totals
+
+        def all() -> Sequence[Reg]:
+            return (reduce(lambda total, other: step(total, other, f), others, first),)
+
+        if not self.lanes_are_columns or isinstance(self.columns, int) or self.rows.merged < len(self.axes):
+            return all()[0]
+        several = f.icmp("sge", self.frame.size(self.columns), len(totals) * self.frame.lanes)
+        return f.if_(several, all, lambda: (first,))[0]
 
     def _accumulators(self, fold: Op, together: int) -> int:
         """How many partial folds pay beside those of vectors that go together.
