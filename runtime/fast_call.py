@@ -81,6 +81,7 @@ _LAUNCH_TEMPLATE = """\
 if workspace.sizes is not n{k}:
     workspace.prepare(n{k}, n{k}.symbols, n{k}.arena_bytes)
 {ready}
+{refill}
 is_ill = call{k}(workspace.block, {arrays})
 counts.launches += 1
 if is_ill:
@@ -212,6 +213,7 @@ def _launch_text(k: int, launch: NativeLaunch, from_host: set[int]) -> str:
         allocate=allocate if early else "",
         ready="\n".join(ready),
         arrays=_listed([*step.inputs, *early]),
+        refill="workspace.heap.refill()" if step.late else "",
         late=late if step.late else "",
     )
 

@@ -122,6 +122,8 @@ class NativeLaunch:
         """Has the thread call the entry on the inputs and early outputs, in this order; `end` is to follow."""
         if workspace.sizes is not sizes:
             workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
+        if workspace.heap is not None:
+            workspace.heap.refill()
         for word, x in zip(self.array_words, arrays, strict=True):
             workspace.words[word] = read_address(x)
         caller.begin(self.image, self.step.entry, read_address(workspace.block), (arrays, workspace))
@@ -138,6 +140,8 @@ class NativeLaunch:
         """Calls the entry on the inputs and early outputs, in this order; raises what the status block says."""
         if workspace.sizes is not sizes:
             workspace.prepare(sizes, sizes.symbols, sizes.arena_bytes)
+        if workspace.heap is not None:
+            workspace.heap.refill()
         is_ill = self.call(workspace.block, *arrays)
         workspace.counts.launches += 1
         if is_ill:

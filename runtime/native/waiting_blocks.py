@@ -17,14 +17,14 @@ class WaitingBlocks(deque[Block]):
     """Blocks, whose length is their bytes, the oldest first; the operations of a deque are atomic."""
 
     def take(self, least: int, most: int) -> Block | None:
-        """A block of so many bytes, None where none waits; those that do not fit wait on."""
+        """A block of so many bytes, of several the newest; None where none waits. Those that do not fit wait on."""
         # Another thread may take the last one first.
         with suppress(IndexError):
             for _ in range(len(self)):
-                block = self.popleft()
+                block = self.pop()
                 if least <= len(block) <= most:
                     return block
-                self.append(block)
+                self.appendleft(block)
         return None
 
     def give_back(self, block: Block) -> None:

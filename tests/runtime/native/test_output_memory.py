@@ -223,6 +223,18 @@ def test_a_buffer_that_nobody_holds_serves_again() -> None:
     assert set(addresses[-3:]) <= set(addresses[:-3])
 
 
+def test_the_buffer_of_the_last_output_serves_first() -> None:
+    """It is in the caches: where an output dies before the next call, all lie in one buffer, also among others."""
+    others = [filled("int32[A, B] y", "")(np.array([300, 400])) for _ in range(3)]
+    del others
+    executable, addresses = filled("int32[A, B] y", ""), set[int]()
+    for _ in range(8):
+        y = executable(np.array([300, 400]))
+        addresses.add(y.ctypes.data)
+        del y
+    assert len(addresses) == 1
+
+
 def test_a_view_holds_the_buffer() -> None:
     executable = filled("int32[A, B] y", "")
     y = executable(np.array([300, 400]))
