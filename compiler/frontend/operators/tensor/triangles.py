@@ -34,4 +34,5 @@ def eye_like(node: Node, ir: Builder) -> Value:
         node.fail("eye-rank", f"input has rank {x.rank}, not 2", rule="ONNX EyeLike, input")
     dtype = node.dtype("dtype") if node.has("dtype") else x.dtype
     rows, columns = (ir.iota(x.shape, axis, I64) for axis in (0, 1))
-    return ir.cast(ir.equal(ir.sub(columns, rows), node.int("k")), dtype)
+    # Where the diagonal meets a row is one number for it; sums that wrap are below 0, and no column.
+    return ir.cast(ir.equal(columns, ir.add(rows, node.int("k"))), dtype)
