@@ -14,6 +14,7 @@ from onnxc.runtime.host.values import texts
 DIGITS = 8
 # What Python prints of floats that are not finite, and what the standard says of them.
 NOT_FINITE = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+BOOLS = texts(["0", "1"], (2,))
 # Below the first, and from the second on, Python writes floats with exponents: f64, and others with DIGITS.
 LEAST_PLAIN, MOST_PLAIN, MOST_PLAIN_OTHERS = 1e-4, 1e16, 10.0**DIGITS
 # The powers of ten among floats without exponents, and by what a float is to be multiplied to have DIGITS digits before
@@ -83,8 +84,10 @@ def _integer(word: str) -> int:
 
 def decimals_of(values: np.ndarray) -> np.ndarray:
     """values: T[n]  ->  string[n]: integers and bools in decimal, f64 in full, other floats with 8 digits"""
-    if values.dtype.kind in "biu":
-        return _written_integers(values.view(np.uint8) if values.dtype.kind == "b" else values)
+    if values.dtype.kind == "b":
+        return np.asarray(BOOLS.take(values.view(np.uint8)))
+    if values.dtype.kind in "iu":
+        return _written_integers(values)
     if values.dtype == np.float64:
         sizes = np.abs(values)
         is_plain = (sizes < MOST_PLAIN) & ((sizes >= LEAST_PLAIN) | (sizes == 0))

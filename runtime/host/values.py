@@ -51,6 +51,4 @@ def as_texts(value: HostValue) -> np.ndarray:
 def texts(values: object, shape: tuple[int, ...]) -> np.ndarray:
     """A tensor of texts of this shape, from as many texts in row-major order."""
     assert isinstance(values, list | tuple), type(values)
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array.reshape(shape)
+    return np.fromiter(values, object, len(values)).reshape(shape)

@@ -3,6 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -118,6 +119,7 @@ def strings_from_numbers(operands: Values, attributes: Attributes) -> tuple[Host
     return (_converter("decimals_of")(x.ravel()).reshape(x.shape),)
 
 
+@cache
 def _converter(name: str) -> Callable[..., np.ndarray]:
     """What converts texts, by its name: what it imports takes 10 ms, which other host functions do without."""
     converter: Callable[..., np.ndarray] = getattr(importlib.import_module("onnxc.runtime.host.decimals"), name)
