@@ -16,7 +16,7 @@ from onnxc.compiler.codegen_cpu.inner_loops.integer_packing import pack_groups
 from onnxc.compiler.codegen_cpu.inner_loops.micro_kernels import Ahead, Product
 from onnxc.compiler.codegen_cpu.inner_loops.packing import Conversion, Copied, pack_lines
 from onnxc.compiler.codegen_cpu.kernel_function import KernelCode, KernelFrame
-from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums
+from onnxc.compiler.codegen_cpu.schedules.byte_products import byte_types, flipped_sums, multiplying_target
 from onnxc.compiler.codegen_cpu.write_result import write_result
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, vector_type
 from onnxc.compiler.ir.dim_functions import minimum
@@ -51,6 +51,7 @@ class _Bytes:
         assert schedule.registers is not None, schedule
         self.register_rows = schedule.registers.rows
         self.is_packed = schedule.packing is not None
+        self.target = multiplying_target(self.problem, self.is_packed, self.frame.target)
         self.packs_rows, self.keeps_rows = schedule.packs_rows, schedule.keeps_rows
         self.group = self.types.group
         self.flips = flipped_sums(self.types.a, self.problem.a.base.dtype) != 0
@@ -79,7 +80,7 @@ class _Bytes:
         f.ret()
         units = product(outer_sizes) * chunks * panels
         grain = frame.grain(chunk_rows * self.width * problem.depth)
-        library = byte_library(self.types, self._shape, frame.target)
+        library = byte_library(self.types, self._shape, self.target)
         return KernelCode(name, (f,), units, grain, library)
 
     @property
@@ -91,7 +92,7 @@ class _Bytes:
         """Memory on the stack for the sums of a unit, and for what is packed on the way."""
         f, depth = self.frame.f, self._scratch_depth()
         self.tile = f.alloca(self.sum_element, rows * self.width)
-        whole = whole_steps(self.frame.target) * self.group
+        whole = whole_steps(self.target) * self.group
         panel_elements = -(-depth // whole) * whole * self.width
         self.panel = None if self.is_packed else f.alloca(memory_type(self.types.panel), panel_elements)
         if self.flips and not self.is_packed:
@@ -150,7 +151,7 @@ class _Bytes:
                 ordinal = f.add(f.mul(ordinal, frame.size(problem.sizes[letter])), outer[letter])
         ordinal = f.add(f.mul(ordinal, frame.size(panels)), panel)
         parameters = frame.kernel.block.parameters
-        length = f.mul(panel_steps(frame.size(problem.depth), f, frame.target), self.width * self.group)
+        length = f.mul(panel_steps(frame.size(problem.depth), f, self.target), self.width * self.group)
         offset = f.mul(ordinal, f.add(length, self.width * self.group if self.flips else 0))
         base, element = frame.inputs[parameters.index(problem.b.base)], memory_type(problem.b.base.dtype)
         if self.flips:
@@ -159,11 +160,11 @@ class _Bytes:
 
     def _block(self, a: Reg, b: Reg, k: Int, depth: Int, rows: Int, first_column: Int) -> None:
         """One block of k: all rows of the chunk against it."""
-        frame, f = self.frame, self.frame.f
+        f = self.frame.f
         count = f.smin(f.sub(depth, k), self.block_depth)
         panel = self._panel_block(b, k, count, first_column)
         accumulate = f.convert("zext", f.icmp("ne", k, 0), "i64")
-        multiplied = (accumulate, self.types, self._shape, frame.target)
+        multiplied = (accumulate, self.types, self._shape, self.target)
         # Packed panels, and the blocks of each, lie in the order in which they are read.
         step = self.width * self.group
         following = f.gep(panel, f.mul(self._steps(count), step), memory_type(self.types.panel))

@@ -5,10 +5,13 @@ import string
 import numpy as np
 import pytest
 
+from onnxc.compiler.codegen_cpu.emit import kernel_pieces
+from onnxc.compiler.codegen_cpu.plan_target import cpu_plan_target
 from onnxc.compiler.ir.builder import Builder
 from onnxc.compiler.ir.dtypes import F32, I8, I32, I64, U8, DType
 from onnxc.compiler.ir.module import Value
 from onnxc.compiler.ir.primitives.contractions import parse_equation
+from onnxc.compiler.planning.plan import plan_kernels
 from onnxc.compiler.planning.schedules import ContractionSchedule
 from onnxc.compiler.target import Target, parse_target
 from onnxc.runtime.cpu import host_features
@@ -124,3 +127,20 @@ def test_bytes_of_a_product_are_looked_up_where_they_lie() -> None:
     native = Native(make(["u8[N, 64]"], build))
     assert [kernel.block.results[0].dtype for kernel in native.plan.kernels] == [U8, U8]
     native.check(all_bytes(U8, 5, 64, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("depth", "is_constant", "has_tiles"), [(63, False, False), (64, False, True), (63, True, True)]
+)
+def test_tile_registers_multiply_what_fills_one_or_is_packed_for_it(
+    depth: int, is_constant: bool, has_tiles: bool
+) -> None:
+    target, types = parse_target("cpu:x86-64-v4+amx-int8+avx512vnni"), [f"u8[49, {depth}]", f"i8[{depth}, 49]"]
+
+    def build(ir: Builder, a: Value, b: Value | None = None) -> Value:
+        b = ir.constant(all_bytes(I8, depth, 49)) if b is None else b
+        return ir.dot(a, b, "mk,kn->mn", I32)
+
+    plan = plan_kernels(make(types[: 1 if is_constant else 2], build), cpu_plan_target(target))
+    text = "".join(function.text() for functions in kernel_pieces(plan, target).functions for function in functions)
+    assert ("multiply_tiles" in text) == has_tiles
