@@ -85,7 +85,8 @@ def _integer(word: str) -> int:
 def decimals_of(values: np.ndarray) -> np.ndarray:
     """values: T[n]  ->  string[n]: integers and bools in decimal, f64 in full, other floats with 8 digits"""
     if values.dtype.kind == "b":
-        return np.asarray(BOOLS.take(values.view(np.uint8)))
+        # Any byte but 0 is True.
+        return np.asarray(BOOLS.take(values.view(np.uint8), mode="clip"))
     if values.dtype.kind in "iu":
         return _written_integers(values)
     if values.dtype == np.float64:

@@ -334,13 +334,13 @@ class _RowLoops:
         """
         f, (first, *others) = self.frame.f, totals
 
-        def all() -> Sequence[Reg]:
+        def joined() -> Sequence[Reg]:
             return (reduce(lambda total, other: step(total, other, f), others, first),)
 
         if not self.lanes_are_columns or isinstance(self.columns, int) or self.rows.merged < len(self.axes):
-            return all()[0]
+            return joined()[0]
         several = f.icmp("sge", self.frame.size(self.columns), len(totals) * self.frame.lanes)
-        return f.if_(several, all, lambda: (first,))[0]
+        return f.if_(several, joined, lambda: (first,))[0]
 
     def _accumulators(self, fold: Op, together: int) -> int:
         """How many partial folds pay beside those of vectors that go together.

@@ -157,7 +157,10 @@ def test_integers_of_a_short_range_are_written_as_each_alone(dtype: str, count: 
 @pytest.mark.parametrize("count", [0, 1, 500])
 def test_truths_are_written_as_digits(count: int) -> None:
     x = np.arange(count) % 3 == 0
-    assert decimals_of(x).tolist() == ["1" if element else "0" for element in x]
+    written = ["1" if element else "0" for element in x]
+    assert decimals_of(x).tolist() == written
+    # Any byte but 0 is true.
+    assert decimals_of((7 * x.astype(np.uint8)).view(np.bool_)).tolist() == written
 
 
 @pytest.mark.parametrize(
