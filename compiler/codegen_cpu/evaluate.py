@@ -16,15 +16,9 @@ from onnxc.compiler.codegen_cpu.exponential_forms import gelu_operand, sigmoid_o
 from onnxc.compiler.codegen_cpu.random_words import random_word
 from onnxc.compiler.codegen_cpu.rounded_once import INSTRUCTION_SETS, emit_rounded_once, rounded_once
 from onnxc.compiler.codegen_cpu.scalars import emit_pointwise
-from onnxc.compiler.codegen_cpu.shuffles import (
-    can_permute,
-    is_shuffled,
-    load_first_strided,
-    load_strided,
-    permute,
-)
+from onnxc.compiler.codegen_cpu.shuffles import can_permute, is_shuffled, load_strided, permute
 from onnxc.compiler.codegen_host.llvm_ir import FunctionBuilder
-from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store, takes_masks
+from onnxc.compiler.codegen_host.llvm_masks import masked_load, masked_store
 from onnxc.compiler.codegen_host.llvm_values import Int, Reg, as_reg, vector_type
 from onnxc.compiler.codegen_host.sizes import emit_size
 from onnxc.compiler.ir.dims import Dim, at_least
@@ -142,20 +136,10 @@ class Evaluator(BlockEvaluator[Index, Int, Reg]):
         elif offset.vector is None and isinstance(offset.step, Reg) and self.has_first:
             loaded = self._by_step(memory, f.gep(pointer, offset.base, memory), offset)
         elif offset.vector is None and is_shuffled(offset.step):
-            loaded = self._apart(vector, f.gep(pointer, offset.base, memory), offset.step)
+            loaded = load_strided(f, vector, f.gep(pointer, offset.base, memory), offset.step, self.mask)
         else:
             loaded = self._gather(vector, f.gep(pointer, offset.base, memory), self._lane_offsets(offset))
         return from_memory(loaded, value.dtype, f)
-
-    def _apart(self, vector: str, address: Reg, step: int) -> Reg:
-        """The elements a few steps apart from an address on."""
-        f, mask = self.f, self.mask
-        if mask is None:
-            return load_strided(f, vector, address, step)
-        count = f.lanes_of_tail(mask)
-        if count is not None and step > 0 and takes_masks(f, vector):
-            return load_first_strided(f, vector, address, step, count)
-        return self._gather(vector, address, self._lane_offsets(Index(0, step)))
 
     def _side_by_side(self, vector: str, address: Reg) -> Reg:
         """The elements from an address on."""

@@ -130,12 +130,9 @@ class TurnedTile:
         f, lanes, memory = self.frame.f, self.frame.lanes, memory_type(self.value.dtype)
         vector, apart = vector_type(memory, lanes), self.view.strides[self.crossed]
         assert isinstance(apart, int), self.view
-        if mask is None:
-            return load_strided(f, vector, address, apart)
-        if apart == 1:
+        if mask is not None and apart == 1:
             return masked_load(f, vector, address, mask, passthru=f.constant(vector, 0))
-        steps = f.constant(vector_type("i64", lanes), [lane * apart for lane in range(lanes)])
-        return f.gather(vector, address, steps, mask, passthru=f.constant(vector, 0))
+        return load_strided(f, vector, address, apart, mask)
 
     def _address(self, column: Int, row: Int) -> Reg:
         f = self.frame.f

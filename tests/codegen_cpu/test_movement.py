@@ -545,24 +545,35 @@ def test_elements_some_steps_apart(step: int, dtype: DType, target: Target) -> N
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, I8, BOOL], ids=str)
-@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("step", [-4, -3, -2, -1, 2, 3, 4])
 def test_elements_some_steps_apart_in_rows_of_any_length(step: int, dtype: DType, target: Target) -> None:
-    """The last ones of groups of so many, up to the last element of a buffer."""
+    """The last ones of groups of so many, up to the last element of a buffer, or the first ones, from the last on."""
 
     def build(ir: Builder, x: Value) -> Value:
-        return ir.slice_axis(x, 2, step - 1, 1)
+        return ir.slice_axis(x, 2, step - 1, 1) if step > 0 else ir.reverse(ir.slice_axis(x, 2, 0, 1), 1)
 
-    native = Native(make([f"{dtype}[3, N, {step}]"], build), target)
+    native = Native(make([f"{dtype}[3, N, {abs(step)}]"], build), target)
     for length in (0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 130):
-        x = signed_sample(dtype, 3, length, step)
+        x = signed_sample(dtype, 3, length, abs(step))
         assert native(x)[0].tobytes() == native.interpreted(x)[0].tobytes(), length
 
 
-def test_rows_of_bytes_some_steps_apart_that_are_shorter_than_a_vector_are_loaded_whole() -> None:
+@pytest.mark.parametrize(("start", "step"), [(0, 2), (31, -1)])
+def test_rows_of_bytes_some_steps_apart_that_are_shorter_than_a_vector_are_loaded_whole(start: int, step: int) -> None:
     target = parse_target("cpu:x86-64-v4")
-    module = make(["u8[300, 64]"], lambda ir, x: ir.slice(x, (0, 0), (300, 32), (1, 2)))
+    module = make(["u8[300, 64]"], lambda ir, x: ir.slice(x, (0, start), (300, 32), (1, step)))
     functions = kernel_pieces(plan_kernels(module, cpu_plan_target(target)), target).functions
     assert not any("gather" in function.text() for together in functions for function in together)
+
+
+@pytest.mark.parametrize(
+    ("columns", "side"), [(64, 64), (65, 80), (84, 96), (96, 64), (127, 128), (150, 64), ("N", 64)]
+)
+def test_rows_that_would_end_in_a_narrow_square_are_turned_whole(columns: int | str, side: int) -> None:
+    """But for those that end with a line of the cache, as 96 f32 do."""
+    module = make([f"f32[{columns}, 8400]"], lambda ir, x: ir.transpose(x, (1, 0)))
+    (kernel,) = plan_kernels(module, cpu_plan_target(parse_target("cpu:x86-64-v4"))).kernels
+    assert kernel.scheduled(PointwiseSchedule).block == side
 
 
 @pytest.mark.parametrize("target", EVERY_TARGET, ids=str)
