@@ -83,8 +83,8 @@ def _first_lanes(f: FunctionBuilder, vector: str, address: Reg, step: int, count
         place = f.gep(address, start + min(0, (lanes - 1) * step), element)
         return masked_load(f, vector, place, _between(f, lanes, begin, end), passthru=zeros)
 
-    places = [lane * apart if step > 0 else (lanes - 1 - lane) * apart for lane in range(lanes)]
-    return pick_lanes(f, [part(start) for start in range(0, span, lanes)], places)
+    picks = [lane * apart if step > 0 else (lanes - 1 - lane) * apart for lane in range(lanes)]
+    return pick_lanes(f, [part(start) for start in range(0, span, lanes)], picks)
 
 
 def _between(f: FunctionBuilder, lanes: int, first: Int, stop: Int) -> Reg:
